@@ -1,0 +1,3 @@
+from proof.cli import main
+
+main()

@@ -1,0 +1,51 @@
+"""The command `proof`. Each verb is a module; heavy imports wait until a verb runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import proof
+from proof.cli import bench, demo, methods
+from proof.errors import ProofError
+
+app = typer.Typer(
+    name="proof",
+    help="Keep teaching a vision-language model: class-incremental learning on a frozen CLIP.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command()(bench.bench)
+app.command()(demo.demo)
+app.command("methods")(methods.methods)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"proof {proof.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line. A user's mistake is one line on stderr and exit status 2."""
+    try:
+        app()
+    except ProofError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,221 @@
+"""`proof bench`: methods over a stream, a table and the curves."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from proof.cli.display import Display
+from proof.errors import ProofError
+
+if TYPE_CHECKING:
+    from proof.runs import Record, Run
+
+_EXAMPLE = """
+Example:\n
+  proof bench cifar100-small --methods zero-shot,simplecil,proof --exemplars 20/class\n
+\n
+An option of a method stands behind a colon: --methods proof,proof:context=PW:prompt_length=5
+"""
+
+
+def bench(
+    data: Annotated[
+        str, typer.Argument(help="An embeddings file, or built-in data: cifar100-small.")
+    ],
+    methods: Annotated[
+        str, typer.Option(help="Methods, separated by commas; `proof methods` lists them.")
+    ] = "zero-shot,simplecil,proof",
+    protocol: Annotated[
+        str | None, typer.Option(help="B0-Inc10: ten classes a task. B50-Inc10: fifty, then tens.")
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(help="Task sizes instead of a protocol: 12,13,10,...")
+    ] = None,
+    exemplars: Annotated[
+        str, typer.Option(help="Pictures kept for rehearsal: 20/class, or 2000 in all.")
+    ] = "20/class",
+    order_seed: Annotated[int, typer.Option(help="Shuffles the order of the classes.")] = 1993,
+    seeds: Annotated[
+        str, typer.Option(help="Training seeds: 0,1,2 gives mean and deviation.")
+    ] = "0",
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs a task.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the records as a JSON list."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the curves: .png, .svg or .pdf.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep checkpoints and records here.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what is in --out.")] = False,
+    plugin: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="A Python file with your own method.")
+    ] = None,
+) -> None:
+    """Run methods over a stream of classes and print a table and the curves."""
+    from proof.embeddings import Embeddings
+    from proof.exemplars import Budget
+    from proof.methods import load_plugin
+    from proof.reports import curves, tables
+    from proof.runs import Run
+    from proof.streams import Stream
+
+    if resume and out is None:
+        raise ProofError("--resume goes on with a folder: name it with --out DIR")
+    if protocol and sizes:
+        raise ProofError(f"--protocol {protocol} and --sizes {sizes}: give one of the two")
+    for target in (json_file, plot):
+        _check_writable(target)
+    for path in plugin or []:
+        load_plugin(path)
+    specs = _list(methods, "--methods", str)
+    cut = _list(sizes, "--sizes", int) if sizes else (protocol or "B0-Inc10")
+    stream = Stream.of(Embeddings.load(data), cut, order_seed)
+    budget = Budget.parse(exemplars)
+    overrides = {"epochs": epochs, "lr": lr}
+    options = {spec: _options(spec, overrides) for spec in specs}
+    for name, value in overrides.items():
+        if value is not None and not any(name in given for given in options.values()):
+            raise ProofError(f"--{name} {value}: none of {', '.join(specs)} is trained by epochs")
+    runs = [
+        Run(spec, stream, seed=seed, budget=budget, device=device, **options[spec])
+        for spec in specs
+        for seed in _list(seeds, "--seeds", int)
+    ]
+    records = _go(runs, out, resume)
+    print()
+    tables.print_results(records)
+    if json_file:
+        _write_json(records, json_file)
+    if plot:
+        curves.draw(records, plot)
+        print(f"curves drawn to {plot}")
+
+
+def _go(runs: list[Run], out: Path | None, resume: bool) -> list[Record]:
+    """Do all runs, keeping a checkpoint after every task where there is a folder for it."""
+    finished = {run.key: _finished(run, out) for run in runs} if out else {}
+    if (
+        not resume
+        and out
+        and any(_record_file(run, out).exists() or _checkpoint(run, out).exists() for run in runs)
+    ):
+        raise ProofError(
+            f"'{out}' holds some of these runs already: add --resume, or choose another folder"
+        )
+    records: list[Record] = []
+    with Display(runs) as display:
+        try:
+            for run in runs:
+                record = finished.get(run.key)
+                if record is None:
+                    record = _finish(run, out, display)
+                display.finished(run, record)
+                records.append(record)
+        except KeyboardInterrupt:
+            display.close()
+            kept = (
+                f"run the same command with --resume to go on from '{out}'"
+                if out
+                else "nothing was kept: use --out DIR"
+            )
+            typer.echo(f"\ninterrupted; {kept}", err=True)
+            raise typer.Exit(130) from None
+    return records
+
+
+def _finish(run: Run, out: Path | None, display: Display) -> Record:
+    checkpoint = _checkpoint(run, out) if out else None
+    if checkpoint and checkpoint.exists():
+        run.resume(checkpoint)
+    while not run.done:
+        run.step(lambda share: display.progress(run, share))
+        display.task_done(run)
+        if checkpoint:
+            run.save(checkpoint)
+    record = run.record()
+    if out and checkpoint:
+        _write_json(record, _record_file(run, out))
+        checkpoint.unlink()
+    return record
+
+
+def _finished(run: Run, out: Path) -> Record | None:
+    path = _record_file(run, out)
+    if not path.exists():
+        return None
+    try:
+        record: Record = json.loads(path.read_text())
+        return record
+    except (OSError, json.JSONDecodeError) as error:
+        raise ProofError(f"{path}: not a record that can be read: {error}") from None
+
+
+def _stem(run: Run) -> str:
+    return f"{run.learner.name}-seed{run.seed}-{run.key}"
+
+
+def _checkpoint(run: Run, out: Path) -> Path:
+    return out / f"{_stem(run)}.checkpoint.safetensors"
+
+
+def _record_file(run: Run, out: Path) -> Path:
+    return out / f"{_stem(run)}.json"
+
+
+def _write_json(value: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial.write_text(json.dumps(value, indent=1) + "\n")
+    os.replace(partial, path)
+
+
+def _check_writable(path: Path | None) -> None:
+    """Find out before the work, not after it, that a result could not be written."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ProofError(f"'{path}' is a folder: expected the name of a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProofError(f"cannot write '{path}': {error}") from None
+    if not os.access(path.parent, os.W_OK):
+        raise ProofError(f"cannot write '{path}': its folder is read-only")
+
+
+def _options(spec: str, overrides: dict[str, Any]) -> dict[str, Any]:
+    """Those of the overrides that the method has and its own spec does not set."""
+    from proof.methods import create
+
+    learner = create(spec)
+    own = {part.partition("=")[0] for part in spec.split(":")[1:]}
+    return {
+        name: value
+        for name, value in overrides.items()
+        if value is not None and hasattr(learner.options, name) and name not in own
+    }
+
+
+def _list(text: str, option: str, kind: type[Any]) -> list[Any]:
+    try:
+        values = [kind(part.strip()) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise ProofError(f"{option} {text}: expected whole numbers separated by commas") from None
+    if not values:
+        raise ProofError(f"{option} '{text}': expected at least one value")
+    if len(set(values)) != len(values) and option != "--sizes":
+        raise ProofError(f"{option} {text}: the same value stands there twice")
+    return values
+
+
+bench.__doc__ = f"{bench.__doc__}\n\n{_EXAMPLE}"

@@ -1,0 +1,237 @@
+"""Embeddings of pictures and of class names, and the file they travel in.
+
+The file is a safetensors file; `docs/embeddings-format.md` describes it. It is read without
+executing anything and checked whole before any of it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from proof.errors import ProofError
+
+_BUILTIN = files("proof") / "data"
+_TENSORS = ("train.image", "train.label", "test.image", "test.label", "text")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Image embeddings (n, d) and their labels; `codes` index `class_names`."""
+
+    images: Tensor
+    codes: Tensor
+    class_names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def labels(self) -> list[str]:
+        return [self.class_names[code] for code in self.codes.tolist()]
+
+    def of(self, classes: tuple[str, ...]) -> Split:
+        """The part of the split that shows one of `classes`."""
+        names = set(classes)
+        wanted = torch.tensor([name in names for name in self.class_names])
+        rows = wanted[self.codes].nonzero()[:, 0]
+        return Split(self.images[rows], self.codes[rows], self.class_names)
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """A data set behind a frozen encoder: pictures for training and testing, and class names.
+
+    >>> data = Embeddings.load("cifar100-small")
+    >>> len(data.class_names), len(data.train), len(data.test), data.dim
+    (100, 6000, 3000, 512)
+    """
+
+    train: Split
+    test: Split
+    texts: Tensor  # (classes, d), one for each of class_names
+    name: str = "embeddings"
+    metadata: dict[str, str] = field(default_factory=dict)  # encoder, preprocess, text, ...
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self.train.class_names
+
+    @property
+    def dim(self) -> int:
+        return self.texts.shape[1]
+
+    def texts_of(self, classes: Sequence[str]) -> Tensor:
+        """The text embeddings of `classes`, (classes, d)."""
+        row = {name: index for index, name in enumerate(self.class_names)}
+        return self.texts[[row[name] for name in classes]]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of every number and name in it: the same data give the same string anywhere."""
+        digest = hashlib.sha256(json.dumps(self.class_names).encode())
+        tensors = (
+            self.texts,
+            self.train.images,
+            self.train.codes,
+            self.test.images,
+            self.test.codes,
+        )
+        for tensor in tensors:
+            digest.update(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
+            digest.update(tensor.contiguous().view(torch.uint8).numpy().data)
+        return digest.hexdigest()[:16]
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str]) -> Embeddings:
+        """Read an embeddings file, or built-in data by name (see `builtin_data`)."""
+        path = Path(source)
+        if not path.exists():
+            builtin = builtin_data()
+            if str(source) not in builtin:
+                raise ProofError(
+                    f"no embeddings at '{source}': expected a .safetensors file or one of the "
+                    f"built-in names: {', '.join(builtin)}"
+                )
+            path = Path(str(_BUILTIN / f"{source}.safetensors"))
+        if path.is_dir():
+            raise ProofError(f"'{path}' is a folder: expected an embeddings file (.safetensors)")
+        try:
+            with safe_open(path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                missing = [name for name in _TENSORS if name not in file.keys()]
+                if missing:
+                    raise ProofError(
+                        f"{path}: no tensor '{missing[0]}': an embeddings file holds "
+                        f"{', '.join(_TENSORS)}"
+                    )
+                tensors = {name: file.get_tensor(name) for name in _TENSORS}
+        except (SafetensorError, OSError) as error:
+            raise ProofError(f"{path}: cannot be read as a safetensors file: {error}") from None
+        names = _class_names(path, metadata)
+        _check(path, tensors, names)
+        return cls(
+            train=Split(tensors["train.image"], tensors["train.label"].long(), names),
+            test=Split(tensors["test.image"], tensors["test.label"].long(), names),
+            texts=tensors["text"],
+            name=path.stem,
+            metadata={key: value for key, value in metadata.items() if key != "class_names"},
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the embeddings file; a crash while writing leaves no half-written file behind."""
+        label = torch.int16 if len(self.class_names) <= 2**15 else torch.int32
+        tensors = {
+            "train.image": self.train.images.contiguous(),
+            "train.label": self.train.codes.to(label),
+            "test.image": self.test.images.contiguous(),
+            "test.label": self.test.codes.to(label),
+            "text": self.texts.contiguous(),
+        }
+        _check(Path(path), tensors, self.class_names)
+        metadata = {**self.metadata, "class_names": json.dumps(self.class_names)}
+        save_atomically(tensors, Path(path), metadata)
+
+
+def builtin_data() -> list[str]:
+    """The names of the data inside the package.
+
+    >>> builtin_data()
+    ['cifar100-small']
+    """
+    names = (entry.name for entry in _BUILTIN.iterdir())
+    return sorted(
+        name.removesuffix(".safetensors") for name in names if name.endswith(".safetensors")
+    )
+
+
+def save_atomically(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
+    """Write a safetensors file beside `path`, then move it there in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.touch()
+        mode = partial.stat().st_mode  # as the user's umask wants it; safetensors writes 0600
+        save_file(tensors, partial, metadata=metadata)
+        partial.chmod(mode)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _class_names(path: Path, metadata: dict[str, str]) -> tuple[str, ...]:
+    if "class_names" not in metadata:
+        raise ProofError(f"{path}: its metadata has no 'class_names' (a JSON list of strings)")
+    try:
+        names = json.loads(metadata["class_names"])
+    except json.JSONDecodeError as error:
+        raise ProofError(f"{path}: 'class_names' in its metadata is not JSON: {error}") from None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ProofError(f"{path}: 'class_names' in its metadata is not a list of strings")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ProofError(
+                f"{path}: class name '{name}' stands {names.count(name)} times among the "
+                f"{len(names)} names: every class needs a name of its own"
+            )
+        seen.add(name)
+    return tuple(names)
+
+
+def _check(path: Path, tensors: dict[str, Tensor], names: tuple[str, ...]) -> None:
+    text = tensors["text"]
+    if text.ndim != 2 or len(text) != len(names):
+        raise ProofError(
+            f"{path}: 'text' has shape {tuple(text.shape)}: expected one row for each of the "
+            f"{len(names)} class names"
+        )
+    for name in ("train.image", "test.image", "text"):
+        tensor = tensors[name]
+        if tensor.ndim != 2 or tensor.shape[1] != text.shape[1]:
+            raise ProofError(
+                f"{path}: '{name}' has shape {tuple(tensor.shape)}: expected (n, {text.shape[1]}), "
+                f"the dimension of 'text'"
+            )
+        if not tensor.is_floating_point():
+            raise ProofError(f"{path}: '{name}' is {tensor.dtype}: expected floating point")
+        finite = tensor.isfinite().all(dim=1)
+        if not finite.all():
+            row = int((~finite).nonzero()[0, 0])
+            raise ProofError(
+                f"{path}: '{name}' has NaN or infinite numbers in {int((~finite).sum())} of its "
+                f"{len(tensor)} rows, first in row {row}"
+            )
+        zero = ~tensor.any(dim=1)
+        if zero.any():
+            raise ProofError(
+                f"{path}: '{name}' is all zeros in {int(zero.sum())} of its {len(tensor)} rows, "
+                f"first in row {int(zero.nonzero()[0, 0])}: such a vector has no direction"
+            )
+    for split in ("train", "test"):
+        label, image = tensors[f"{split}.label"], tensors[f"{split}.image"]
+        if label.is_floating_point() or label.dtype == torch.bool or label.shape != image.shape[:1]:
+            raise ProofError(
+                f"{path}: '{split}.label' is {label.dtype} of shape {tuple(label.shape)}: expected "
+                f"one whole number for each of the {len(image)} rows of '{split}.image'"
+            )
+        outside = (label < 0) | (label >= len(names))
+        if outside.any():
+            row = int(outside.nonzero()[0, 0])
+            raise ProofError(
+                f"{path}: '{split}.label' has {int(label[row])} in row {row}: expected 0 to "
+                f"{len(names) - 1}, an index into the {len(names)} class names"
+            )

@@ -1,0 +1,25 @@
+"""Zero-shot CLIP: the class whose name is nearest. Nothing is learned (Eq. 2)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from proof.equations import cosine
+from proof.methods import register
+from proof.methods.base import Learner, Progress, Scorer
+
+
+@register("zero-shot")
+class ZeroShot(Learner):
+    """Zero-shot CLIP: the class whose text embedding is nearest. Pictures teach it nothing."""
+
+    _kept = ("texts",)
+    texts: Tensor  # (classes, d)
+
+    def _learn(self, images: Tensor, codes: Tensor, texts: Tensor, progress: Progress) -> None:
+        self.texts = torch.cat([self.texts, texts]) if self.tasks else texts
+
+    def _scorer(self, texts: Tensor | None) -> Scorer:
+        candidates = self.texts if texts is None else torch.cat([self.texts, texts])
+        return lambda images: cosine(images, candidates)

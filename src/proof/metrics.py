@@ -1,0 +1,78 @@
+"""Metrics of a stream, all in percent.
+
+`matrix[b][i]` is the accuracy on the classes of task i after task b was learned, for i <= b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+Matrix = Sequence[Sequence[float]]
+
+
+def hits(scores: Tensor, codes: Tensor, k: int = 1) -> Tensor:
+    """For each row of scores (n, classes) whether its class is among the k highest, (n,) bool.
+
+    >>> hits(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1])).tolist()
+    [True, False]
+    """
+    best = scores.topk(min(k, scores.shape[1]), dim=1).indices
+    return (best == codes[:, None]).any(dim=1)
+
+
+def accuracy(hit: Tensor) -> float:
+    """The share of hits; NaN where there are none to count."""
+    return 100 * float(hit.double().mean())
+
+
+def class_accuracy(hit: Tensor, codes: Tensor, classes: int) -> list[float | None]:
+    """The accuracy on each class, None for one without pictures."""
+    counts = torch.bincount(codes, minlength=classes)
+    right = torch.bincount(codes[hit], minlength=classes)
+    pairs = zip(right.tolist(), counts.tolist(), strict=True)
+    return [100 * r / n if n else None for r, n in pairs]
+
+
+def average(curve: Sequence[float]) -> float:
+    """The paper's A-bar: the mean of the accuracies A_b after each task."""
+    return sum(curve) / len(curve)
+
+
+def forgetting(matrix: Matrix) -> float:
+    """How far the old tasks fell from their best: the mean over all tasks but the last of the
+    best accuracy before the last task minus the last (Chaudhry et al. 2018).
+
+    >>> forgetting([[90.0], [80.0, 70.0], [75.0, 72.0, 95.0]])
+    6.5
+    """
+    last = matrix[-1]
+    if len(matrix) < 2:
+        return 0.0
+    drops = [max(row[i] for row in matrix[i:-1]) - last[i] for i in range(len(matrix) - 1)]
+    return sum(drops) / len(drops)
+
+
+def backward_transfer(matrix: Matrix) -> float:
+    """What learning later tasks did to earlier ones: the mean over all tasks but the last of the
+    last accuracy minus that right after the task (Lopez-Paz and Ranzato 2017).
+
+    >>> backward_transfer([[90.0], [80.0, 70.0], [75.0, 72.0, 95.0]])
+    -6.5
+    """
+    last = matrix[-1]
+    if len(matrix) < 2:
+        return 0.0
+    gains = [last[i] - matrix[i][i] for i in range(len(matrix) - 1)]
+    return sum(gains) / len(gains)
+
+
+def harmonic_mean(seen: float, unseen: float) -> float:
+    """The paper's A_HM: 2 A_S A_U / (A_S + A_U), zero if either is.
+
+    >>> harmonic_mean(80.0, 60.0)
+    68.57142857142857
+    """
+    return 2 * seen * unseen / (seen + unseen) if seen and unseen else 0.0
