@@ -84,7 +84,8 @@ def gather_context(
 
 
 class Reading(NamedTuple):
-    """Queries, keys and values of some tokens, (tokens, d) each; queries are over sqrt(d)."""
+    """Queries, keys and values of some tokens, (tokens, d) each; queries are over sqrt(d), and
+    the last tokens have none if nothing asks what they read (the prompts)."""
 
     queries: Tensor
     keys: Tensor
@@ -102,9 +103,10 @@ class Attention(NamedTuple):
     key: Tensor
     value: Tensor
 
-    def read(self, tokens: Tensor) -> Reading:
-        queries, keys, values = (tokens @ weight.T for weight in self)
-        return Reading(queries / math.sqrt(tokens.shape[1]), keys, values)
+    def read(self, tokens: Tensor, asking: int | None = None) -> Reading:
+        """The reading of tokens (tokens, d), of which the first `asking` have a query."""
+        queries = tokens[:asking] @ self.query.T / math.sqrt(tokens.shape[1])
+        return Reading(queries, tokens @ self.key.T, tokens @ self.value.T)
 
 
 @dataclass(frozen=True)

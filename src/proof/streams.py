@@ -53,6 +53,8 @@ class Stream:
         `protocol` is `"B50-Inc10"` or a list of task sizes. Every class needs a training picture.
         """
         names = data.class_names
+        if not 0 <= order_seed < 2**32:
+            raise ProofError(f"order seed {order_seed}: expected a whole number from 0 to 2^32 - 1")
         if isinstance(protocol, str):
             sizes, name = parse_protocol(protocol, len(names))
         else:

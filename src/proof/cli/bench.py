@@ -73,16 +73,18 @@ def bench(
         raise ProofError("--resume goes on with a folder: name it with --out DIR")
     if protocol and sizes:
         raise ProofError(f"--protocol {protocol} and --sizes {sizes}: give one of the two")
+    if plot:
+        curves.check_format(plot)
     for target in (json_file, plot):
         _check_writable(target)
     for path in plugin or []:
         load_plugin(path)
     specs = _list(methods, "--methods", str)
+    overrides = {"epochs": epochs, "lr": lr}
+    options = {spec: _options(spec, overrides) for spec in specs}
     cut = _list(sizes, "--sizes", int) if sizes else (protocol or "B0-Inc10")
     stream = Stream.of(Embeddings.load(data), cut, order_seed)
     budget = Budget.parse(exemplars)
-    overrides = {"epochs": epochs, "lr": lr}
-    options = {spec: _options(spec, overrides) for spec in specs}
     for name, value in overrides.items():
         if value is not None and not any(name in given for given in options.values()):
             raise ProofError(f"--{name} {value}: none of {', '.join(specs)} is trained by epochs")

@@ -34,6 +34,7 @@ def demo(
     from proof.runs import Run
     from proof.streams import Stream
 
+    curves.check_format(plot)
     _check_writable(plot)
     console = Console(highlight=False, soft_wrap=True)
     data = Embeddings.load("cifar100-small")

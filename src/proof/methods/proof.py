@@ -166,7 +166,7 @@ class Proof(Learner):
             if options.fusion:
                 prompts = torch.cat([old_prompts, new_prompts])
                 tokens, targets = gather_context(prototype, text, prompts, options.context)
-                reading = attention.read(torch.cat([image, tokens]))
+                reading = attention.read(torch.cat([image, tokens]), len(rows) + targets)
                 image_reading, context_reading = reading.split(len(rows))
                 context = fuse_context(tokens, context_reading, targets)
                 visual, textual = visual_and_textual_matching(
@@ -212,7 +212,7 @@ class Proof(Learner):
         text = project_all(text_projections, w)
         prototype = project_all(image_projections, self.prototypes)
         tokens, targets = gather_context(prototype, text, self.prompts, options.context)
-        context = fuse_context(tokens, attention.read(tokens), targets)
+        context = fuse_context(tokens, attention.read(tokens, targets), targets)
 
         def score(images: Tensor) -> Tensor:
             image = project_all(image_projections, F.normalize(images, dim=1))

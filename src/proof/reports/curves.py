@@ -11,18 +11,23 @@ from proof.runs import Record
 # Okabe and Ito: told apart by the colour-blind, and in grey.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKS = "osD^vP*"
+_FORMATS = (".png", ".svg", ".pdf")
+
+
+def check_format(path: Path) -> None:
+    """Refuse a name that does not end in a format that can be drawn."""
+    if path.suffix.lower() not in _FORMATS:
+        raise ProofError(f"cannot draw '{path}': expected a name that ends in .png, .svg or .pdf")
 
 
 def draw(records: list[Record], path: Path) -> None:
     """Draw one line a method, named at its end, to a picture file."""
+    check_format(path)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.2), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    formats = figure.canvas.get_supported_filetypes()
-    if path.suffix.lstrip(".").lower() not in formats:
-        raise ProofError(f"cannot draw '{path}': expected a name that ends in .png, .svg or .pdf")
     axes = figure.add_subplot()
     first = records[0]
     seen = [sum(first["sizes"][: index + 1]) for index in range(len(first["sizes"]))]
