@@ -84,8 +84,7 @@ def gather_context(
 
 
 class Reading(NamedTuple):
-    """Queries, keys and values of some tokens, (tokens, d) each; queries are over sqrt(d), and
-    the last tokens have none if nothing asks what they read (the prompts)."""
+    """Queries, keys and values of some tokens, (tokens, d) each; queries are over sqrt(d)."""
 
     queries: Tensor
     keys: Tensor
@@ -97,16 +96,16 @@ class Reading(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """The weights of the fusion, (d, d) each, applied as `tokens @ weight.T`."""
+    """The weights of the fusion: W_Q, W_K and W_V, (d, d) each, one below the other.
 
-    query: Tensor
-    key: Tensor
-    value: Tensor
+    They are applied as `tokens @ weights.T`, one product for all three.
+    """
 
-    def read(self, tokens: Tensor, asking: int | None = None) -> Reading:
-        """The reading of tokens (tokens, d), of which the first `asking` have a query."""
-        queries = tokens[:asking] @ self.query.T / math.sqrt(tokens.shape[1])
-        return Reading(queries, tokens @ self.key.T, tokens @ self.value.T)
+    weights: Tensor  # (3 d, d)
+
+    def read(self, tokens: Tensor) -> Reading:
+        queries, keys, values = (tokens @ self.weights.T).chunk(3, dim=1)
+        return Reading(queries / math.sqrt(tokens.shape[1]), keys, values)
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tens
 def fuse_queries(images: Tensor, reading: Reading, context: FusedContext) -> tuple[Tensor, Tensor]:
     """Eq. 8 for the queries: the adapted images (n, d) and their cosines with the adapted targets.
 
-    >>> attention = Attention(*torch.randn(3, 8, 8))
+    >>> attention = Attention(torch.randn(3 * 8, 8))
     >>> images, tokens = torch.randn(3, 8), torch.randn(5, 8)  # two prototypes, two texts, a prompt
     >>> context = fuse_context(tokens, attention.read(tokens), targets=4)
     >>> adapted, cosines = fuse_queries(images, attention.read(images), context)
@@ -164,10 +163,12 @@ def fuse_queries(images: Tensor, reading: Reading, context: FusedContext) -> tup
     # Each target reads the query: with share b it turns from y_j to y_j + b (v - m_j).
     b = torch.sigmoid(key @ context.queries.T - context.logsumexp)
     y, m = context.adapted, context.means
+    products = torch.cat([adapted, value]) @ torch.cat([y, m]).T
+    (adapted_y, adapted_m), (v_y, v_m) = (half.chunk(2, dim=1) for half in products.chunk(2))
     y_y, y_m, m_m = (y * y).sum(1), (y * m).sum(1), (m * m).sum(1)
     v_v, adapted_v = (value * value).sum(1, keepdim=True), (adapted * value).sum(1, keepdim=True)
-    dot = adapted @ y.T + b * (adapted_v - adapted @ m.T)
-    square = y_y + b * (2 * (value @ y.T - y_m) + b * (v_v - 2 * (value @ m.T) + m_m))
+    dot = adapted_y + b * (adapted_v - adapted_m)
+    square = y_y + b * (2 * (v_y - y_m) + b * (v_v - 2 * v_m + m_m))
     norm = adapted.norm(dim=1, keepdim=True) * square.clamp_min(1e-12).sqrt()
     return adapted, dot / norm
 
@@ -178,7 +179,7 @@ def fuse_plainly(images: Tensor, context: Tensor, attention: Attention) -> tuple
     The yardstick of the tests and the benchmark for the two functions above.
     """
     tokens = torch.cat([images[:, None], context.expand(len(images), -1, -1)], dim=1)
-    query, key, value = (tokens @ weight.T for weight in attention)
+    query, key, value = (tokens @ weight.T for weight in attention.weights.chunk(3))
     shares = (query @ key.mT / math.sqrt(tokens.shape[-1])).softmax(dim=-1)
     adapted = tokens + shares @ value
     return adapted[:, 0], adapted[:, 1:]

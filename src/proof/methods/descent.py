@@ -10,7 +10,7 @@ from torch import Tensor
 
 from proof.methods.base import Progress
 
-_EAGER_STEPS = 3  # steps taken before a CUDA graph is captured, as CUDA asks for
+_WORTH_CAPTURING = 20  # fewer steps than this are done before a CUDA graph is recorded
 
 
 def descend(
@@ -53,8 +53,8 @@ def descend(
             torch._foreach_sub_(parameters, updates)
             now.add_(1)
 
-    graph = _capture(step) if device.type == "cuda" and steps > 10 * _EAGER_STEPS else None
-    for count in range(_EAGER_STEPS if graph else 0, steps):
+    graph = _capture(step) if device.type == "cuda" and steps > _WORTH_CAPTURING else None
+    for count in range(1 if graph else 0, steps):
         if graph:
             graph.replay()
         else:
@@ -68,13 +68,12 @@ def descend(
 
 
 def _capture(step: Callable[[], None]) -> torch.cuda.CUDAGraph:
-    """Take a few steps, then record one as a CUDA graph: its hundreds of small kernels are then
-    launched at once, and nothing is left for Python to do."""
+    """Take one step, which CUDA needs as a warm-up, then record one as a CUDA graph: its hundreds
+    of small kernels are then launched at once, and nothing is left for Python to do."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        for _ in range(_EAGER_STEPS):
-            step()
+        step()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):

@@ -134,11 +134,12 @@ class Proof(Learner):
         new_prompts = self._randn(generator, self._prompt_length, d) * scale
         old_prompts = self.prompts if known else new_prompts[:0]
         if known:
-            attention = Attention(*(weight.clone() for weight in self.attention))
+            attention = Attention(self.attention.weights.clone())
         else:
             # Values start at zero: the fusion first changes nothing, then learns what to add.
-            query, key = (self._randn(generator, d, d) * scale for _ in range(2))
-            attention = Attention(query, key, torch.zeros(d, d, device=self.device))
+            weights = self._randn(generator, 3 * d, d) * scale
+            weights[2 * d :] = 0
+            attention = Attention(weights)
 
         # The rehearsal set D^b with the exemplars E.
         rehearsal = self.exemplars.tensors()
@@ -166,7 +167,7 @@ class Proof(Learner):
             if options.fusion:
                 prompts = torch.cat([old_prompts, new_prompts])
                 tokens, targets = gather_context(prototype, text, prompts, options.context)
-                reading = attention.read(torch.cat([image, tokens]), len(rows) + targets)
+                reading = attention.read(torch.cat([image, tokens]))
                 image_reading, context_reading = reading.split(len(rows))
                 context = fuse_context(tokens, context_reading, targets)
                 visual, textual = visual_and_textual_matching(
@@ -212,7 +213,7 @@ class Proof(Learner):
         text = project_all(text_projections, w)
         prototype = project_all(image_projections, self.prototypes)
         tokens, targets = gather_context(prototype, text, self.prompts, options.context)
-        context = fuse_context(tokens, attention.read(tokens, targets), targets)
+        context = fuse_context(tokens, attention.read(tokens), targets)
 
         def score(images: Tensor) -> Tensor:
             image = project_all(image_projections, F.normalize(images, dim=1))
@@ -238,9 +239,7 @@ class Proof(Learner):
 
     def _tensors(self) -> dict[str, Tensor]:
         tensors = {"prompts": self.prompts, "prototypes": self.prototypes, "texts": self.texts}
-        tensors |= {
-            f"attention.{name}": tensor for name, tensor in self.attention._asdict().items()
-        }
+        tensors["attention"] = self.attention.weights
         for side, projections in self._sides().items():
             for name in projections[0]:
                 tensors[f"{side}.{name}"] = torch.stack([p[name] for p in projections])
@@ -249,7 +248,7 @@ class Proof(Learner):
     def _set_tensors(self, tensors: dict[str, Tensor], tasks: int) -> None:
         self.prompts, self.prototypes = tensors["prompts"], tensors["prototypes"]
         self.texts = tensors["texts"]
-        self.attention = Attention(*(tensors[f"attention.{name}"] for name in Attention._fields))
+        self.attention = Attention(tensors["attention"])
         for side in ("image_projections", "text_projections"):
             parts = {k.split(".")[1]: v for k, v in tensors.items() if k.startswith(f"{side}.")}
             stacks = zip(*parts.values(), strict=True)
