@@ -6,7 +6,7 @@
 >>> learner.learn(stream.task(0))
 >>> learner.learn(stream.task(1))
 >>> learner.predict(stream.test(1).images[:3])
-['butterfly', 'rabbit', 'butterfly']
+['bear', 'bear', 'bear']
 """
 
 from __future__ import annotations

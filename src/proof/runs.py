@@ -35,7 +35,7 @@ class Run:
     >>> while not run.done:
     ...     run.step()
     >>> [round(accuracy, 1) for accuracy in run.curve], run.record()["method"]
-    ([74.8, 66.5], 'zero-shot')
+    ([73.8, 65.8], 'zero-shot')
     """
 
     def __init__(

@@ -32,7 +32,7 @@ class Stream:
 
     >>> stream = Stream.of(Embeddings.load("cifar100-small"), "B0-Inc10")
     >>> len(stream), stream.classes(0)[:3], len(stream.task(0).images)
-    (10, ('pear', 'motorcycle', 'sea'), 600)
+    (10, ('road', 'palm tree', 'snake'), 600)
     """
 
     data: Embeddings
