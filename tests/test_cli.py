@@ -171,6 +171,20 @@ def test_demo_compares_three_methods_and_draws(tmp_path: Path) -> None:
     assert set(average) == {"zero-shot", "simplecil", "proof"}
 
 
+def test_an_interrupted_demo_ends_quietly(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "demo"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    for line in process.stdout:
+        if line.startswith("task 1/10"):
+            break
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == ""
+
+
 @pytest.mark.parametrize("verb", ["bench", "demo", "methods"])
 def test_help_of_each_verb_has_an_example(verb: str) -> None:
     done = proof(verb, "--help")

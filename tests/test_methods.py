@@ -68,6 +68,13 @@ def test_the_reference_does_depend_on_batch_mates(stream: Stream) -> None:
     assert (learner.scores(images)[:1] - learner.scores(images[:1])).abs().max() > 1e-4
 
 
+def test_the_reference_has_dropout(stream: Stream) -> None:
+    with_, without = (taught(f"proof-reference:dropout={share}", stream) for share in (0.1, 0.0))
+    images = stream.data.test.images
+    assert not torch.equal(with_.scores(images), without.scores(images))
+    assert torch.equal(with_.scores(images), with_.scores(images)), "but not in testing"
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_new_classes_never_renumber_old_ones(method: str, stream: Stream) -> None:
     learner = taught(method, stream, tasks=1)

@@ -25,7 +25,10 @@ An option of a method stands behind a colon: --methods proof,proof:context=PW:pr
 
 def bench(
     data: Annotated[
-        str, typer.Argument(help="An embeddings file, or built-in data: cifar100-small.")
+        str,
+        typer.Argument(
+            metavar="DATA", help="An embeddings file, or built-in data: cifar100-small."
+        ),
     ],
     methods: Annotated[
         str, typer.Option(help="Methods, separated by commas; `proof methods` lists them.")
