@@ -68,7 +68,7 @@ def merge(projections: list[Projection]) -> list[Projection]:
 
     Adapters are not linear and stay as they are.
     """
-    if "down" in projections[0]:
+    if not projections or "down" in projections[0]:
         return projections
     names = projections[0].keys()
     return [{name: merge_projections([p[name] for p in projections]) for name in names}]

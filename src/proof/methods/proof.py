@@ -153,8 +153,8 @@ class Proof(Learner):
         # Old projections are frozen: what they give is computed once, here.
         old_images = self.image_projections if known else []
         old_texts = self.text_projections if known else []
-        old_z, old_p = project_all(old_images, train_z), project_all(old_images, p)
-        old_w = project_all(old_texts, w)
+        old_z, old_p = (project_all(merge(old_images), x) for x in (train_z, p))
+        old_w = project_all(merge(old_texts), w)
 
         def loss(rows: Tensor) -> Tensor:
             # Lines 5 to 11: Eq. 6, then Eq. 5, 8 and 9, then Eq. 10. Images and prototypes go
@@ -205,18 +205,15 @@ class Proof(Learner):
 
     def _scorer(self, texts: Tensor | None) -> Scorer:
         options, attention = self.options, self.attention
-        image_projections, text_projections = (
-            merge(self.image_projections),
-            merge(self.text_projections),
-        )
+        projections = merge(self.image_projections)
         w = self.texts if texts is None else torch.cat([self.texts, F.normalize(texts, dim=1)])
-        text = project_all(text_projections, w)
-        prototype = project_all(image_projections, self.prototypes)
+        text = project_all(merge(self.text_projections), w)
+        prototype = project_all(projections, self.prototypes)
         tokens, targets = gather_context(prototype, text, self.prompts, options.context)
         context = fuse_context(tokens, attention.read(tokens), targets)
 
         def score(images: Tensor) -> Tensor:
-            image = project_all(image_projections, F.normalize(images, dim=1))
+            image = project_all(projections, F.normalize(images, dim=1))
             matchings = Matchings(projected_matching(image, text, options.temperature))
             if options.fusion:
                 visual, textual = visual_and_textual_matching(
@@ -240,7 +237,8 @@ class Proof(Learner):
     def _tensors(self) -> dict[str, Tensor]:
         tensors = {"prompts": self.prompts, "prototypes": self.prototypes, "texts": self.texts}
         tensors["attention"] = self.attention.weights
-        for side, projections in self._sides().items():
+        for side in ("image_projections", "text_projections"):
+            projections: list[Projection] = getattr(self, side)
             for name in projections[0]:
                 tensors[f"{side}.{name}"] = torch.stack([p[name] for p in projections])
         return tensors
@@ -253,12 +251,6 @@ class Proof(Learner):
             parts = {k.split(".")[1]: v for k, v in tensors.items() if k.startswith(f"{side}.")}
             stacks = zip(*parts.values(), strict=True)
             setattr(self, side, [dict(zip(parts, stack, strict=True)) for stack in stacks])
-
-    def _sides(self) -> dict[str, list[Projection]]:
-        return {
-            "image_projections": self.image_projections,
-            "text_projections": self.text_projections,
-        }
 
     def _randn(self, generator: torch.Generator, *shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator).to(self.device)

@@ -1,0 +1,50 @@
+"""What the documents show must run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import REPOSITORY
+from proof import Embeddings
+
+
+def first_example(document: str) -> str:
+    """The first block of Python in a document."""
+    match = re.search(
+        r"```python\n(.*?)```", (REPOSITORY / "docs" / document).read_text(), re.DOTALL
+    )
+    assert match
+    return match[1]
+
+
+def run(*command: object, cwd: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, command)], cwd=cwd, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_method_of_the_guide_is_a_method(tmp_path: Path) -> None:
+    (tmp_path / "means.py").write_text(first_example("adding-a-method.md"))
+    shown = run(
+        "-m", "proof", "bench", "cifar100-small", "--plugin", "means.py",
+        "--methods", "means,means:temperature=0.02,simplecil", cwd=tmp_path,
+    )  # fmt: skip
+    last = {
+        line.split()[1]: line.split()[5]
+        for line in shown.splitlines()
+        if "%" not in line and line.startswith("│")
+    }
+    assert last["means"] == last["means:temperature=0.02"] == last["simplecil"]
+
+
+def test_the_embeddings_file_of_the_guide_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "example.py").write_text(first_example("embeddings-format.md"))
+    run("example.py", cwd=tmp_path)
+    data = Embeddings.load(tmp_path / "kitchen.safetensors")
+    assert data.class_names == ("espresso machine", "moka pot")
+    assert data.metadata == {"encoder": "ViT-B-16"}
