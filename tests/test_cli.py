@@ -140,6 +140,7 @@ def test_a_killed_bench_resumes_with_the_same_result(
         (["FILE", "--protocol", "B0-Inc4", "--device", "cuda:77"], "device 'cuda:77' cannot be"),
         (["FILE", "--protocol", "B0-Inc4", "--resume"], "name it with --out DIR"),
         (["FILE", "--protocol", "B0-Inc4", "--json", "."], "'.' is a folder"),
+        (["FILE", "--protocol", "B0-Inc4", "--out", "made.safetensors"], "cannot write"),
         (["FILE", "--protocol", "B0-Inc4", "--plot", "a.gif"], "ends in .png, .svg or .pdf"),
         (["FILE", "--sizes", "12", "--methods", "simplecil", "--epochs", "3"], "none of simplecil"),
         (["FILE", "--protocol", "B0-Inc4", "--lr", "-1"], "lr must be above 0"),

@@ -3,7 +3,6 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from proof import Embeddings, ProofError
-from proof.embeddings import builtin_data, save_atomically
+from proof.embeddings import builtin_data
 
 
 def test_a_file_gives_back_what_was_saved(data: Embeddings, tmp_path: Path) -> None:
@@ -39,20 +38,6 @@ def test_builtin_data_are_small_and_whole() -> None:
     assert torch.bincount(data.test.codes).tolist() == [30] * 100
     path = Path(__file__).parents[1] / "src/proof/data/cifar100-small.safetensors"
     assert path.stat().st_size < 10_000_000
-
-
-def test_a_crash_while_saving_keeps_the_old_file(tmp_path: Path, monkeypatch: Any) -> None:
-    path = tmp_path / "file.safetensors"
-    save_atomically({"a": torch.ones(3)}, path, {})
-
-    def crash(*args: Any, **kwargs: Any) -> None:
-        raise RuntimeError("disk full")
-
-    monkeypatch.setattr("proof.embeddings.save_file", crash)
-    with pytest.raises(RuntimeError):
-        save_atomically({"a": torch.zeros(3)}, path, {})
-    assert torch.equal(load_file(path)["a"], torch.ones(3))
-    assert [entry.name for entry in tmp_path.iterdir()] == ["file.safetensors"]
 
 
 def _set(tensors: dict[str, torch.Tensor], name: str, row: int, value: float) -> None:

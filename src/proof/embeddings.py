@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from proof.errors import ProofError
+from proof.files import replacing
 
 _BUILTIN = files("proof") / "data"
 _TENSORS = ("train.image", "train.label", "test.image", "test.label", "text")
@@ -130,7 +131,7 @@ class Embeddings:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the embeddings file; a crash while writing leaves no half-written file behind."""
+        """Write the embeddings file."""
         label = torch.int16 if len(self.class_names) <= 2**15 else torch.int32
         tensors = {
             "train.image": self.train.images.contiguous(),
@@ -141,7 +142,8 @@ class Embeddings:
         }
         _check(Path(path), tensors, self.class_names)
         metadata = {**self.metadata, "class_names": json.dumps(self.class_names)}
-        save_atomically(tensors, Path(path), metadata)
+        with replacing(Path(path)) as partial:
+            save_file(tensors, partial, metadata=metadata)
 
 
 def builtin_data() -> list[str]:
@@ -154,22 +156,6 @@ def builtin_data() -> list[str]:
     return sorted(
         name.removesuffix(".safetensors") for name in names if name.endswith(".safetensors")
     )
-
-
-def save_atomically(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
-    """Write a safetensors file beside `path`, then move it there in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.touch()
-        mode = partial.stat().st_mode  # as the user's umask wants it; safetensors writes 0600
-        save_file(tensors, partial, metadata=metadata)
-        partial.chmod(mode)
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _class_names(path: Path, metadata: dict[str, str]) -> tuple[str, ...]:

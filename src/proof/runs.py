@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
 import proof
 from proof import metrics
-from proof.embeddings import save_atomically
 from proof.errors import ProofError
 from proof.exemplars import Budget
+from proof.files import replacing
 from proof.methods import create
 from proof.methods.base import Progress
 from proof.streams import Stream
@@ -178,7 +179,8 @@ class Run:
             "after": self._after,
             "per_class": self._per_class,
         }
-        save_atomically(self.learner.state(), path, {"run": json.dumps(progress)})
+        with replacing(path) as partial:
+            save_file(self.learner.state(), partial, metadata={"run": json.dumps(progress)})
 
     def resume(self, path: Path) -> None:
         """Go on from a file that `save` wrote for this very run."""

@@ -40,9 +40,13 @@ def _top(
 
 
 def main() -> None:
-    """Run the command line. A user's mistake is one line on stderr and exit status 2."""
+    """Run the command line. A user's mistake is one line on stderr and exit status 2, and what
+    the machine refuses is one line and status 1."""
     try:
         app()
     except ProofError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:  # a full disk, a folder that went away
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)

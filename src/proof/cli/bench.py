@@ -11,6 +11,7 @@ import typer
 
 from proof.cli.display import Display
 from proof.errors import ProofError
+from proof.files import replacing
 
 if TYPE_CHECKING:
     from proof.runs import Record, Run
@@ -78,7 +79,7 @@ def bench(
         raise ProofError(f"--protocol {protocol} and --sizes {sizes}: give one of the two")
     if plot:
         curves.check_format(plot)
-    for target in (json_file, plot):
+    for target in (json_file, plot, out / "record" if out else None):
         _check_writable(target)
     for path in plugin or []:
         load_plugin(path)
@@ -124,6 +125,8 @@ def _go(runs: list[Run], out: Path | None, resume: bool) -> list[Record]:
                 record = finished.get(run.key)
                 if record is None:
                     record = _finish(run, out, display)
+                if out:
+                    _checkpoint(run, out).unlink(missing_ok=True)
                 display.finished(run, record)
                 records.append(record)
         except KeyboardInterrupt:
@@ -148,9 +151,8 @@ def _finish(run: Run, out: Path | None, display: Display) -> Record:
         if checkpoint:
             run.save(checkpoint)
     record = run.record()
-    if out and checkpoint:
+    if out:
         _write_json(record, _record_file(run, out))
-        checkpoint.unlink()
     return record
 
 
@@ -178,10 +180,8 @@ def _record_file(run: Run, out: Path) -> Path:
 
 
 def _write_json(value: Any, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(value, indent=1) + "\n")
-    os.replace(partial, path)
+    with replacing(path) as partial:
+        partial.write_text(json.dumps(value, indent=1) + "\n")
 
 
 def _check_writable(path: Path | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from proof.errors import ProofError
+from proof.files import replacing
 from proof.reports.tables import group, mean_curve
 from proof.runs import Record
 
@@ -57,8 +58,8 @@ def draw(records: list[Record], path: Path) -> None:
     axes.grid(axis="y", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xticks(seen if len(seen) <= 12 else seen[:: len(seen) // 10])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    with replacing(path) as partial:
+        figure.savefig(partial)
 
 
 def _spread(ends: list[tuple[float, str, str]], gap: float) -> list[float]:

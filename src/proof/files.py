@@ -1,0 +1,36 @@
+"""Writing files so that a crash never leaves half of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to, which then takes the place of `path` in one step.
+
+    Where writing fails or is interrupted, what was at `path` stays as it was. The new file has the
+    permissions that the user's umask gives.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "notes.txt"
+    >>> with replacing(target) as partial:
+    ...     _ = partial.write_text("all of it")
+    >>> target.read_text()
+    'all of it'
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+    try:
+        partial.touch()
+        mode = partial.stat().st_mode
+        yield partial
+        partial.chmod(mode)  # some writers replace the file by one of their own
+        with partial.open("r+b") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
