@@ -199,12 +199,12 @@ class Run:
 
 
 def choose_device(name: str) -> str:
-    """`auto` is the GPU where there is one; a device that is asked for must be there."""
+    """`auto` is the GPU where there is one; a device that is asked for must be there and work."""
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device)
+        torch.ones(1, 1, device=device) @ torch.ones(1, 1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise ProofError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -93,7 +94,11 @@ class Stream:
 
     def test(self, index: int) -> Split:
         """The test pictures of the classes of task `index`."""
-        return self.data.test.of(self.classes(index))
+        return self._tests[index]
+
+    @cached_property
+    def _tests(self) -> list[Split]:
+        return [self.data.test.of(self.classes(index)) for index in range(len(self))]
 
 
 def parse_protocol(protocol: str, classes: int) -> tuple[tuple[int, ...], str]:

@@ -18,7 +18,8 @@ from proof.streams import Task
 Progress = Callable[[float], None]  # called with the share of a task that is done, 0 to 1
 Scorer = Callable[[Tensor], Tensor]  # images (n, d) -> scores (n, classes)
 
-_CHUNK = 1024  # pictures scored at once
+_CHUNK = 1024  # pictures scored at once on a CPU
+_GPU_SCORES = 2**24  # scores made at once on a GPU, which wants few and large pieces of work
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,10 @@ class Learner(ABC):
         texts = self._take(torch.stack(list(names.values()))) if names else None
         columns = len(self.classes) + (len(names) if names else 0)
         scorer = self._scorer(texts)
-        parts = [scorer(self._take(chunk)) for chunk in images.split(_CHUNK)]
+        rows = _CHUNK
+        if self.device.type != "cpu":
+            rows = max(_CHUNK, min(16 * _CHUNK, _GPU_SCORES // max(columns, 1)) // 64 * 64)
+        parts = [scorer(self._take(chunk)) for chunk in images.split(rows)]
         scores = torch.cat(parts) if parts else torch.zeros(0, columns, device=self.device)
         return F.pad(scores, (0, columns - scores.shape[1]), value=-torch.inf)
 
@@ -132,7 +136,8 @@ class Learner(ABC):
             setattr(self, name, tensors[name])
 
     def _take(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self.device, torch.float32)
+        # First moved, then converted: half-precision embeddings travel to a GPU as they are.
+        return tensor.to(self.device).to(torch.float32)
 
 
 def _silent(share: float) -> None:

@@ -153,14 +153,15 @@ class Proof(Learner):
         # Old projections are frozen: what they give is computed once, here.
         old_images = self.image_projections if known else []
         old_texts = self.text_projections if known else []
-        old_z, old_p = (project_all(merge(old_images), x) for x in (train_z, p))
-        old_w = project_all(merge(old_texts), w)
+        zp = torch.cat([train_z, p])
+        old_zp, old_w = project_all(merge(old_images), zp), project_all(merge(old_texts), w)
+        p_rows = torch.arange(len(train_z), len(zp), device=self.device)
 
         def loss(rows: Tensor) -> Tensor:
             # Lines 5 to 11: Eq. 6, then Eq. 5, 8 and 9, then Eq. 10. Images and prototypes go
             # through the projection together, and queries and context through the attention.
-            old = torch.cat([old_z[rows], old_p])
-            projected = old + project(new_image, torch.cat([train_z[rows], p]))
+            zp_rows = torch.cat([rows, p_rows])
+            projected = old_zp[zp_rows] + project(new_image, zp[zp_rows])
             image, prototype = projected.split([len(rows), classes])
             text = old_w + project(new_text, w)
             matchings = Matchings(projected_matching(image, text, options.temperature))
