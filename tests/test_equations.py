@@ -127,10 +127,20 @@ def test_projected_matching_is_the_cosine_over_tau() -> None:
     torch.testing.assert_close(projected_matching(z, w, 0.1), expected)
 
 
-def test_prototypes_are_class_means() -> None:
+@pytest.mark.parametrize("block", [4, 7, 4096])
+def test_prototypes_are_class_means(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equations, "_BLOCK", block)
     images, codes = torch.randn(30, 5), torch.arange(30) % 3
     expected = torch.stack([images[codes == code].mean(0) for code in range(3)])
     torch.testing.assert_close(visual_prototypes(images, codes, 3), expected)
+
+
+def test_prototypes_make_no_table_of_rows_by_classes() -> None:
+    rows, classes, d = 20_000, 5_000, 8
+    images, codes = torch.randn(rows, d), torch.arange(rows) % classes
+    with Largest() as largest:
+        visual_prototypes(images, codes, classes)
+    assert largest.numbers < rows * classes / 10
 
 
 def test_merged_projection_gives_what_the_sum_of_projections_gives() -> None:

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-# Above this many context tokens the context's own attention is done in blocks of rows.
+# More rows than this are worked on in blocks, so that memory does not grow with their square.
 _BLOCK = 4096
 
 
@@ -54,8 +54,13 @@ def visual_prototypes(images: Tensor, codes: Tensor, classes: int) -> Tensor:
 
     `codes` (n,) holds the class of each image, 0 to classes - 1; every class needs an image.
     """
-    member = F.one_hot(codes, classes).to(images.dtype)
-    return (member.T @ images) / member.sum(0)[:, None]
+    totals = torch.zeros(classes, images.shape[1], dtype=images.dtype, device=images.device)
+    # Sorted by class, a block of rows holds few classes: sums are small products, the same ones
+    # every time, and nothing of size rows x classes is made.
+    for rows in codes.argsort(stable=True).split(_BLOCK):
+        present, member = codes[rows].unique_consecutive(return_inverse=True)
+        totals[present] += F.one_hot(member).to(images.dtype).T @ images[rows]
+    return totals / codes.bincount(minlength=classes)[:, None]
 
 
 # --- Eq. 8: cross-modal fusion ---------------------------------------------------------------
