@@ -161,6 +161,12 @@ def test_one_class_with_one_picture_is_a_task(method: str) -> None:
     assert learner.scores(torch.randn(0, 8)).shape == (0, 2)
 
 
+@pytest.mark.parametrize("method", list_methods())
+def test_scoring_before_learning_is_refused(method: str) -> None:
+    with pytest.raises(ProofError, match="no class was learned yet"):
+        create(method).predict(torch.randn(2, 16))
+
+
 def test_tasks_that_do_not_fit_are_refused(stream: Stream) -> None:
     learner = taught("simplecil", stream, tasks=1)
     name = min(stream.classes(0))

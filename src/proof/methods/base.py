@@ -64,13 +64,13 @@ class Learner(ABC):
         """Learn the classes of `task`, none of which may be known yet."""
         again = set(task.classes) & set(self.classes)
         if again:
-            raise ProofError(
-                f"class '{sorted(again)[0]}' was learned before: a task brings new classes"
-            )
+            raise ProofError(f"class '{min(again)}' was learned before: a task brings new classes")
         codes = {name: len(self.classes) + i for i, name in enumerate(task.classes)}
         if len(codes) != len(task.classes):
             raise ProofError(f"the task names a class twice among its {len(task.classes)}")
-        for name in sorted(set(task.labels) ^ codes.keys()):
+        odd = set(task.labels) ^ codes.keys()
+        if odd:
+            name = min(odd)
             what = "has no pictures" if name in codes else "labels a picture but is no class"
             raise ProofError(
                 f"'{name}' {what} of the task: its {len(task.images)} pictures must show its "
@@ -88,12 +88,14 @@ class Learner(ABC):
         `names` adds classes known by their text embedding (d,) alone, as further columns; a method
         that cannot tell such a class from its name gives it minus infinity.
         """
+        if not self.classes:
+            raise ProofError("no class was learned yet: learn a task before scoring pictures")
         texts = self._take(torch.stack(list(names.values()))) if names else None
         columns = len(self.classes) + (len(names) if names else 0)
         scorer = self._scorer(texts)
         rows = _CHUNK
         if self.device.type != "cpu":
-            rows = max(_CHUNK, min(16 * _CHUNK, _GPU_SCORES // max(columns, 1)) // 64 * 64)
+            rows = max(_CHUNK, min(16 * _CHUNK, _GPU_SCORES // columns) // 64 * 64)
         parts = [scorer(self._take(chunk)) for chunk in images.split(rows)]
         scores = torch.cat(parts) if parts else torch.zeros(0, columns, device=self.device)
         return F.pad(scores, (0, columns - scores.shape[1]), value=-torch.inf)

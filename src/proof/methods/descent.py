@@ -62,7 +62,8 @@ def descend(
         if count % 16 == 0:
             progress(count / steps)
     if graph:
-        graph.reset()
+        torch.cuda.current_stream().synchronize()
+        graph.reset()  # gives its memory back
     for parameter in parameters:
         parameter.requires_grad_(False)
 
