@@ -144,6 +144,7 @@ def test_a_killed_bench_resumes_with_the_same_result(
         (["FILE", "--protocol", "B0-Inc4", "--plot", "a.gif"], "ends in .png, .svg or .pdf"),
         (["FILE", "--sizes", "12", "--methods", "simplecil", "--epochs", "3"], "none of simplecil"),
         (["FILE", "--protocol", "B0-Inc4", "--lr", "-1"], "lr must be above 0"),
+        (["FILE", "--protocol", "B0-Inc4", "--seeds", "-1"], "seed -1: expected a whole number"),
         (["FILE", "--protocol", "B0-Inc4", "--seeds", "a"], "--seeds a: expected whole numbers"),
         (["FILE", "--protocol", "B0-Inc4", "--order-seed", "-1"], "order seed -1"),
         (["FILE", "--protocol", "B0-Inc4", "--plugin", "no.py"], "no plugin at 'no.py'"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from proof import Embeddings, ProofError
-from proof.embeddings import builtin_data
+from proof.embeddings import Split, builtin_data
 
 
 def test_a_file_gives_back_what_was_saved(data: Embeddings, tmp_path: Path) -> None:
@@ -72,6 +72,10 @@ DAMAGE = {
     r"'text' has shape \(11, 16\): expected one row for each of the 12 class names": (
         lambda t, m: t.update({"text": t["text"][1:].clone()})
     ),
+    "'test.image' is torch.float8_e4m3fn: expected floating point": (
+        lambda t, m: t.update({"test.image": t["test.image"].to(torch.float8_e4m3fn)})
+    ),
+    "the list of class names is empty": lambda t, m: m.update(class_names="[]"),
     "has no 'class_names'": lambda t, m: m.pop("class_names"),
     "is not JSON": lambda t, m: m.update(class_names="[oops"),
     "is not a list of strings": lambda t, m: m.update(class_names="[1, 2]"),
@@ -115,6 +119,22 @@ def test_truncated_and_flipped_files_never_end_in_another_error(
     path.write_bytes(whole[:flip] + bytes([value]) + whole[flip + 1 :])
     with contextlib.suppress(ProofError):  # or the byte did no harm
         Embeddings.load(path)
+
+
+def test_labels_of_any_whole_number_type_are_read(data: Embeddings, tmp_path: Path) -> None:
+    path = tmp_path / "made.safetensors"
+    for kind in (torch.uint8, torch.uint16, torch.int32, torch.int64):
+        data.save(path)
+        tensors = {**load_file(path), "train.label": data.train.codes.to(kind)}
+        save_file(tensors, path, metadata={"class_names": json.dumps(data.class_names)})
+        assert torch.equal(Embeddings.load(path).train.codes, data.train.codes)
+
+
+def test_names_that_stand_twice_are_refused_in_memory_too(data: Embeddings) -> None:
+    names = ("one", "one", *data.class_names[2:])
+    train, test = (Split(s.images, s.codes, names) for s in (data.train, data.test))
+    with pytest.raises(ProofError, match="class name 'one' stands 2 times among the 12 names"):
+        Embeddings(train, test, data.texts)
 
 
 def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:

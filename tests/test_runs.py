@@ -49,6 +49,13 @@ def test_a_record_holds_all_that_a_table_needs(stream: Stream) -> None:
     assert record["device"].startswith("cpu")
 
 
+def test_options_are_recorded_to_the_last_digit(stream: Stream) -> None:
+    run = Run("proof:lr=0.0000123", stream, device="cpu", epochs=1)
+    while not run.done:
+        run.step()
+    assert run.record()["options"]["lr"] == 0.0000123
+
+
 def test_the_curve_is_the_accuracy_on_all_classes_seen(stream: Stream) -> None:
     run = Run("simplecil", stream, device="cpu")
     run.step()

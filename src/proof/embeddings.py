@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,7 @@ from proof.errors import ProofError
 from proof.files import replacing
 
 _BUILTIN = files("proof") / "data"
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _TENSORS = ("train.image", "train.label", "test.image", "test.label", "text")
 
 
@@ -64,6 +66,9 @@ class Embeddings:
     texts: Tensor  # (classes, d), one for each of class_names
     name: str = "embeddings"
     metadata: dict[str, str] = field(default_factory=dict)  # encoder, preprocess, text, ...
+
+    def __post_init__(self) -> None:
+        _check_names(self.name, self.class_names)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -167,15 +172,19 @@ def _class_names(path: Path, metadata: dict[str, str]) -> tuple[str, ...]:
         raise ProofError(f"{path}: 'class_names' in its metadata is not JSON: {error}") from None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ProofError(f"{path}: 'class_names' in its metadata is not a list of strings")
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ProofError(
-                f"{path}: class name '{name}' stands {names.count(name)} times among the "
-                f"{len(names)} names: every class needs a name of its own"
-            )
-        seen.add(name)
+    _check_names(str(path), names)
     return tuple(names)
+
+
+def _check_names(where: str, names: Sequence[str]) -> None:
+    if not names:
+        raise ProofError(f"{where}: the list of class names is empty")
+    if len(set(names)) != len(names):
+        name = next(name for name, count in Counter(names).items() if count > 1)
+        raise ProofError(
+            f"{where}: class name '{name}' stands {names.count(name)} times among the "
+            f"{len(names)} names: every class needs a name of its own"
+        )
 
 
 def _check(path: Path, tensors: dict[str, Tensor], names: tuple[str, ...]) -> None:
@@ -192,7 +201,7 @@ def _check(path: Path, tensors: dict[str, Tensor], names: tuple[str, ...]) -> No
                 f"{path}: '{name}' has shape {tuple(tensor.shape)}: expected (n, {text.shape[1]}), "
                 f"the dimension of 'text'"
             )
-        if not tensor.is_floating_point():
+        if tensor.dtype not in _FLOATS:
             raise ProofError(f"{path}: '{name}' is {tensor.dtype}: expected floating point")
         finite = tensor.isfinite().all(dim=1)
         if not finite.all():
@@ -214,10 +223,11 @@ def _check(path: Path, tensors: dict[str, Tensor], names: tuple[str, ...]) -> No
                 f"{path}: '{split}.label' is {label.dtype} of shape {tuple(label.shape)}: expected "
                 f"one whole number for each of the {len(image)} rows of '{split}.image'"
             )
-        outside = (label < 0) | (label >= len(names))
+        codes = label.long()
+        outside = (codes < 0) | (codes >= len(names))
         if outside.any():
             row = int(outside.nonzero()[0, 0])
             raise ProofError(
-                f"{path}: '{split}.label' has {int(label[row])} in row {row}: expected 0 to "
+                f"{path}: '{split}.label' has {int(codes[row])} in row {row}: expected 0 to "
                 f"{len(names) - 1}, an index into the {len(names)} class names"
             )

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from proof.errors import ProofError
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -34,3 +36,15 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Find out before the work, not after it, that a result could not be written."""
+    if path.is_dir():
+        raise ProofError(f"'{path}' is a folder: expected the name of a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProofError(f"cannot write '{path}': {error}") from None
+    if not os.access(path.parent, os.W_OK):
+        raise ProofError(f"cannot write '{path}': its folder is read-only")

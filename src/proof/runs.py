@@ -137,7 +137,6 @@ class Run:
         matrix = after["accuracy_matrix"]
         record = {
             "method": self.method,
-            "options": dataclasses.asdict(learner.options),
             "data": stream.data.name,
             "encoder": stream.data.metadata.get("encoder"),
             "protocol": stream.protocol,
@@ -167,8 +166,7 @@ class Run:
             },
             "key": self.key,
         }
-        rounded: Record = _rounded(record)
-        return rounded
+        return {**_rounded(record), "options": dataclasses.asdict(learner.options)}
 
     def save(self, path: Path) -> None:
         """Write the state after the tasks done, so that `resume` can go on from there."""

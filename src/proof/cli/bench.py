@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 
 from proof.cli.display import Display
 from proof.errors import ProofError
-from proof.files import replacing
+from proof.files import check_writable, replacing
 
 if TYPE_CHECKING:
     from proof.runs import Record, Run
@@ -80,7 +79,8 @@ def bench(
     if plot:
         curves.check_format(plot)
     for target in (json_file, plot, out / "record" if out else None):
-        _check_writable(target)
+        if target:
+            check_writable(target)
     for path in plugin or []:
         load_plugin(path)
     specs = _list(methods, "--methods", str)
@@ -182,20 +182,6 @@ def _record_file(run: Run, out: Path) -> Path:
 def _write_json(value: Any, path: Path) -> None:
     with replacing(path) as partial:
         partial.write_text(json.dumps(value, indent=1) + "\n")
-
-
-def _check_writable(path: Path | None) -> None:
-    """Find out before the work, not after it, that a result could not be written."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise ProofError(f"'{path}' is a folder: expected the name of a file")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ProofError(f"cannot write '{path}': {error}") from None
-    if not os.access(path.parent, os.W_OK):
-        raise ProofError(f"cannot write '{path}': its folder is read-only")
 
 
 def _options(spec: str, overrides: dict[str, Any]) -> dict[str, Any]:

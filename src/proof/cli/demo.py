@@ -27,15 +27,15 @@ def demo(
     """
     from rich.console import Console
 
-    from proof.cli.bench import _check_writable
     from proof.embeddings import Embeddings
     from proof.exemplars import Budget
+    from proof.files import check_writable
     from proof.reports import curves, tables
     from proof.runs import Run
     from proof.streams import Stream
 
     curves.check_format(plot)
-    _check_writable(plot)
+    check_writable(plot)
     console = Console(highlight=False, soft_wrap=True)
     data = Embeddings.load("cifar100-small")
     stream = Stream.of(data, "B0-Inc10")

@@ -48,6 +48,8 @@ class Learner(ABC):
         device: str | torch.device = "cpu",
         budget: Budget | None = None,
     ) -> None:
+        if not 0 <= seed < 2**32:
+            raise ProofError(f"seed {seed}: expected a whole number from 0 to 2^32 - 1")
         self.options = self.Options() if options is None else options
         self.seed = seed
         self.device = torch.device(device)

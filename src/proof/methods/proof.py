@@ -14,7 +14,9 @@ from torch import Tensor
 
 from proof.equations import (
     Attention,
+    FusedContext,
     Matchings,
+    Reading,
     fuse_context,
     gather_context,
     projected_matching,
@@ -164,23 +166,14 @@ class Proof(Learner):
             projected = old_zp[zp_rows] + project(new_image, zp[zp_rows])
             image, prototype = projected.split([len(rows), classes])
             text = old_w + project(new_text, w)
-            matchings = Matchings(projected_matching(image, text, options.temperature))
+            fused = None
             if options.fusion:
                 prompts = torch.cat([old_prompts, new_prompts])
                 tokens, targets = gather_context(prototype, text, prompts, options.context)
                 reading = attention.read(torch.cat([image, tokens]))
                 image_reading, context_reading = reading.split(len(rows))
-                context = fuse_context(tokens, context_reading, targets)
-                visual, textual = visual_and_textual_matching(
-                    image,
-                    image_reading,
-                    prototype,
-                    text,
-                    context,
-                    options.temperature,
-                    options.context,
-                )
-                matchings = matchings._replace(visual=visual, textual=textual)
+                fused = image_reading, fuse_context(tokens, context_reading, targets)
+            matchings = self._match(image, prototype, text, fused)
             return three_part_loss(matchings, train_codes[rows], log_prior)
 
         parameters = trainable(new_image) + trainable(new_text)
@@ -205,35 +198,44 @@ class Proof(Learner):
         self.exemplars.add(z, codes, classes)
 
     def _scorer(self, texts: Tensor | None) -> Scorer:
-        options, attention = self.options, self.attention
-        projections = merge(self.image_projections)
+        attention, projections = self.attention, merge(self.image_projections)
         w = self.texts if texts is None else torch.cat([self.texts, F.normalize(texts, dim=1)])
         text = project_all(merge(self.text_projections), w)
         prototype = project_all(projections, self.prototypes)
-        tokens, targets = gather_context(prototype, text, self.prompts, options.context)
-        context = fuse_context(tokens, attention.read(tokens), targets)
+        context = None
+        if self.options.fusion:
+            tokens, targets = gather_context(prototype, text, self.prompts, self.options.context)
+            context = fuse_context(tokens, attention.read(tokens), targets)
 
         def score(images: Tensor) -> Tensor:
             image = project_all(projections, F.normalize(images, dim=1))
-            matchings = Matchings(projected_matching(image, text, options.temperature))
-            if options.fusion:
-                visual, textual = visual_and_textual_matching(
-                    image,
-                    attention.read(image),
-                    prototype,
-                    text,
-                    context,
-                    options.temperature,
-                    options.context,
-                )
+            fused = (attention.read(image), context) if context else None
+            matchings = self._match(image, prototype, text, fused)
+            if texts is not None:
                 # A class known by name alone has no prototype: visual matching then abstains, so
                 # that the same votes judge every class.
-                matchings = matchings._replace(
-                    visual=visual if texts is None else None, textual=textual
-                )
+                matchings = matchings._replace(visual=None)
             return summed_inference(matchings)
 
         return score
+
+    def _match(
+        self,
+        image: Tensor,
+        prototype: Tensor,
+        text: Tensor,
+        fused: tuple[Reading, FusedContext] | None,
+    ) -> Matchings:
+        """Eq. 5, and Eq. 9 where there is fusion; all inputs are projected already."""
+        tau, parts = self.options.temperature, self.options.context
+        projected = projected_matching(image, text, tau)
+        if fused is None:
+            return Matchings(projected)
+        reading, context = fused
+        visual, textual = visual_and_textual_matching(
+            image, reading, prototype, text, context, tau, parts
+        )
+        return Matchings(projected, visual, textual)
 
     def _tensors(self) -> dict[str, Tensor]:
         tensors = {"prompts": self.prompts, "prototypes": self.prototypes, "texts": self.texts}

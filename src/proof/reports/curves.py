@@ -6,7 +6,7 @@ from pathlib import Path
 
 from proof.errors import ProofError
 from proof.files import replacing
-from proof.reports.tables import group, mean_curve
+from proof.reports.tables import classes_seen, group, mean_curve
 from proof.runs import Record
 
 # Okabe and Ito: told apart by the colour-blind, and in grey.
@@ -24,14 +24,12 @@ def check_format(path: Path) -> None:
 def draw(records: list[Record], path: Path) -> None:
     """Draw one line a method, named at its end, to a picture file."""
     check_format(path)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.2), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     first = records[0]
-    seen = [sum(first["sizes"][: index + 1]) for index in range(len(first["sizes"]))]
+    seen = classes_seen(first)
     ends: list[tuple[float, str, str]] = []
     for index, (method, group_) in enumerate(group(records).items()):
         curve = mean_curve(group_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 from rich.console import Console
@@ -18,15 +19,20 @@ def group(records: list[Record]) -> dict[str, list[Record]]:
     return groups
 
 
-def mean_curve(records: list[Record], key: str = "curve") -> list[float]:
+def classes_seen(record: Record) -> list[int]:
+    """How many classes were known after each task."""
+    return list(accumulate(record["sizes"]))
+
+
+def mean_curve(records: list[Record]) -> list[float]:
     """The curve of a method, averaged over seeds."""
-    columns = zip(*(record[key] for record in records), strict=True)
+    columns = zip(*(record["curve"] for record in records), strict=True)
     return [sum(column) / len(column) for column in columns]
 
 
-def print_results(records: list[Record], console: Console | None = None) -> None:
+def print_results(records: list[Record]) -> None:
     """Print the summary of each method, and its accuracy after each task."""
-    console = console or _console()
+    console = _console()
     first = records[0]
     seeds = len({record["seed"] for record in records})
     note = f", mean and standard deviation of {seeds} seeds" if seeds > 1 else ""
@@ -50,8 +56,7 @@ def print_results(records: list[Record], console: Console | None = None) -> None
 
     curves = Table(title="accuracy in % on all classes seen, after each task", title_justify="left")
     curves.add_column("classes")
-    seen = [sum(first["sizes"][: index + 1]) for index in range(len(first["sizes"]))]
-    for count in seen:
+    for count in classes_seen(first):
         curves.add_column(str(count), justify="right")
     for method, group_ in group(records).items():
         curves.add_row(method, *(f"{value:.1f}" for value in mean_curve(group_)))
