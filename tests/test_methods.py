@@ -301,7 +301,8 @@ def test_wrong_methods_and_options_are_refused(spec: str, message: str) -> None:
 
 
 def test_a_plugin_file_adds_a_method(tmp_path: Path) -> None:
-    from proof.methods import _METHODS, load_plugin
+    from proof.methods import _METHODS
+    from proof.plugins import load_plugin
 
     path = tmp_path / "nearest.py"
     path.write_text(

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from proof import Budget, Embeddings, ProofError, Run, Stream, list_methods
-from proof.runs import choose_device, mean_and_deviation
+from proof.devices import choose_device
+from proof.runs import mean_and_deviation
 
 BUDGET = Budget(per_class=4)
 

@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 
 import proof
 from proof import metrics
+from proof.devices import choose_device
 from proof.errors import ProofError
 from proof.exemplars import Budget
 from proof.files import replacing
@@ -194,21 +195,6 @@ class Run:
             )
         self.learner.restore(state, progress["classes"], progress["tasks"])
         self._after, self._per_class = progress["after"], progress["per_class"]
-
-
-def choose_device(name: str) -> str:
-    """`auto` is the GPU where there is one; a device that is asked for must be there and work."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.ones(1, 1, device=device) @ torch.ones(1, 1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise ProofError(
-            f"device '{name}' cannot be used here ({reason}): try --device auto"
-        ) from None
-    return str(device)
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import importlib.util
 import typing
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any, TypeVar
 
 from proof.errors import ProofError
 from proof.exemplars import Budget
 from proof.methods.base import Learner
 
-__all__ = ["Learner", "create", "list_methods", "load_plugin", "method_class", "register"]
+__all__ = ["Learner", "create", "list_methods", "method_class", "register"]
 
 _METHODS: dict[str, type[Learner]] = {}
 _BUILTIN = ("zero_shot", "simplecil", "proof", "proof_reference")
@@ -45,16 +43,6 @@ def list_methods() -> list[str]:
     for entry in entry_points(group="proof.methods"):
         entry.load()
     return sorted(_METHODS)
-
-
-def load_plugin(path: Path) -> None:
-    """Run a Python file that registers methods."""
-    if not path.is_file():
-        raise ProofError(f"no plugin at '{path}': expected a Python file that registers a method")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ProofError(f"plugin '{path}' is not a Python file (.py)")
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
 def method_class(name: str) -> type[Learner]:
