@@ -11,11 +11,12 @@ from proof.errors import ProofError
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, wait: bool = True) -> Iterator[Path]:
     """A path to write to, which then takes the place of `path` in one step.
 
     Where writing fails or is interrupted, what was at `path` stays as it was. The new file has the
-    permissions that the user's umask gives.
+    permissions that the user's umask gives. `wait` until the disk has it, so that it also outlives
+    a power cut.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "notes.txt"
@@ -31,8 +32,9 @@ def replacing(path: Path) -> Iterator[Path]:
         mode = partial.stat().st_mode
         yield partial
         partial.chmod(mode)  # some writers replace the file by one of their own
-        with partial.open("r+b") as file:
-            os.fsync(file.fileno())
+        if wait:
+            with partial.open("r+b") as file:
+                os.fsync(file.fileno())
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -1,0 +1,364 @@
+"""The cache: what was encoded once is never encoded again.
+
+One folder for a user, shared by all commands and processes. It holds stores: a store maps keys of
+32 bytes (a hash of the content) to rows of numbers. A store is a folder of shards, safetensors
+files that are written whole, moved into place in one step and never changed after that. So a
+process that is killed loses the batch in flight and nothing else, and two processes need no lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import time
+import uuid
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from proof.errors import ProofError
+from proof.files import replacing
+from proof.pictures.reader import KEY
+
+if TYPE_CHECKING:
+    from proof.encoders.base import Encoder
+
+_MERGE = 16  # so many shards of about one size become one
+_SMALL = 8192  # rows: a smaller shard is written without waiting for the disk, and checked
+_ABANDONED = 3600.0  # seconds after which a half-written file is nobody's
+
+Keys = NDArray[np.uint8]  # (n, 32)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file of a store, memory-mapped."""
+
+    path: Path
+    keys: Keys
+    values: NDArray[Any]  # (n, width)
+
+    @classmethod
+    def open(cls, path: Path) -> Shard | None:
+        """The shard, or None where the file is not whole: then its rows are encoded again."""
+        try:
+            with path.open("rb") as file:
+                length = int.from_bytes(file.read(8), "little")
+                if length > 10_000:
+                    return None
+                header = json.loads(file.read(length))
+            arrays = []
+            for name in ("keys", "values"):
+                spec = header[name]
+                kind = {"U8": np.uint8, "F16": np.float16}[spec["dtype"]]
+                shape, start = tuple(spec["shape"]), 8 + length + spec["data_offsets"][0]
+                arrays.append(np.memmap(path, kind, "r", start, shape))
+            keys, values = arrays
+            if keys.shape != (len(values), KEY) or values.ndim != 2:
+                return None
+            if len(keys) < _SMALL and header["__metadata__"]["check"] != _check(keys, values):
+                return None  # the power went before the disk had all of it
+            return cls(path, keys, values)
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+class Store:
+    """Keys of 32 bytes to rows of one width and type, on disk.
+
+    >>> import tempfile
+    >>> store = Store(Path(tempfile.mkdtemp()), width=2)
+    >>> keys = np.arange(64, dtype=np.uint8).reshape(2, KEY)
+    >>> store.append(keys, np.ones((2, 2), np.float16))
+    >>> store.find(keys[::-1]).tolist(), store.find(keys[:1] + 1).tolist()
+    ([1, 0], [-1])
+    >>> store.take(np.array([0])).tolist()
+    [[1.0, 1.0]]
+    """
+
+    def __init__(self, folder: Path, width: int, kind: type[np.generic] = np.float16) -> None:
+        self.folder, self.width, self.kind = folder, width, np.dtype(kind)
+        self._shards: list[Shard] = []
+        self._starts = np.zeros(1, np.int64)  # the first row of each shard, and the end
+        self._index: Index | None = None  # made when something is looked for
+        self.refresh()
+
+    def __len__(self) -> int:
+        """Rows on disk, those that stand there twice counted twice."""
+        return int(self._starts[-1])
+
+    def refresh(self) -> None:
+        """See what other processes have written. Rows found before are void."""
+        known = {shard.path: shard for shard in self._shards}
+        while True:
+            try:
+                opened = [known.get(path) or Shard.open(path) for path in self._files()]
+                break
+            except FileNotFoundError:  # merged into another by another process, this moment
+                continue
+        self._set([s for s in opened if s and self._fits(s)])
+
+    def find(self, keys: Keys) -> NDArray[np.int64]:
+        """The row of each key, -1 where there is none."""
+        return self.index().find(keys)
+
+    def index(self) -> Index:
+        """What `find` looks in: it knows the rows of this moment, and not those added later."""
+        if self._index is None:
+            empty = np.empty((0, KEY), np.uint8)
+            self._index = Index(np.concatenate([empty, *(shard.keys for shard in self._shards)]))
+        return self._index
+
+    def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """The values of rows, (n, width)."""
+        values = np.empty((len(rows), self.width), self.kind)
+        owner = np.searchsorted(self._starts, rows, side="right") - 1
+        for number in np.unique(owner):
+            mine = np.flatnonzero(owner == number)
+            values[mine] = self._shards[number].values[rows[mine] - self._starts[number]]
+        return values
+
+    def append(self, keys: Keys, values: NDArray[Any]) -> None:
+        """Add rows. Whatever happens to this process, they are there when this returns."""
+        if len(keys) == 0:
+            return
+        path = self._write(keys, values)
+        shard = Shard.open(path)
+        if shard is None:
+            raise ProofError(f"'{path}' was written and cannot be read back: is the disk well?")
+        self._set([*self._shards, shard])
+
+    def merge(self) -> None:
+        """Make one shard of many small ones. Rows found before are void."""
+        with _alone(self.folder) as alone:
+            if not alone:
+                return  # another process is at it
+            self.refresh()
+            while group := self._to_merge():
+                keys = np.concatenate([shard.keys for shard in group])
+                values = np.concatenate([shard.values for shard in group])
+                once = _first_of_each(keys)
+                merged = Shard.open(self._write(keys[once], values[once]))
+                gone = {shard.path for shard in group}
+                kept = [shard for shard in self._shards if shard.path not in gone]
+                self._set([*kept, merged] if merged else kept)
+                for path in gone:
+                    with contextlib.suppress(OSError):  # Windows keeps files that are mapped
+                        path.unlink()
+
+    def _to_merge(self) -> list[Shard]:
+        """The shards of the smallest size that has enough of them."""
+        tiers: dict[int, list[Shard]] = {}
+        for shard in self._shards:
+            tiers.setdefault(_tier(len(shard)), []).append(shard)
+        return next((tiers[tier] for tier in sorted(tiers) if len(tiers[tier]) >= _MERGE), [])
+
+    def _write(self, keys: Keys, values: NDArray[Any]) -> Path:
+        path = self.folder / f"{time.time_ns():x}-{uuid.uuid4().hex[:8]}.safetensors"
+        keys, values = np.ascontiguousarray(keys), np.ascontiguousarray(values)
+        with replacing(path, wait=len(keys) >= _SMALL) as partial:
+            arrays = {"keys": keys, "values": values}
+            save_file(arrays, partial, metadata={"check": _check(keys, values)})
+        return path
+
+    def _files(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        return sorted(
+            path for path in self.folder.glob("*.safetensors") if not path.name.startswith(".")
+        )
+
+    def _fits(self, shard: Shard) -> bool:
+        return shard.values.shape[1] == self.width and shard.values.dtype == self.kind
+
+    def _set(self, shards: list[Shard]) -> None:
+        self._shards = shards
+        self._starts = np.cumsum([0, *map(len, shards)])
+        self._index = None
+
+
+class Index:
+    """Finds keys in a table of keys by their first eight bytes, sorted."""
+
+    def __init__(self, keys: Keys) -> None:
+        self.keys = keys
+        head = _head(keys)
+        self.order = np.argsort(head, kind="stable")
+        self.head = head[self.order]
+
+    def find(self, keys: Keys) -> NDArray[np.int64]:
+        rows = np.full(len(keys), -1, np.int64)
+        head = _head(keys)
+        place = np.searchsorted(self.head, head)
+        open_ = np.arange(len(keys))
+        while True:  # once, and again only for keys that share their first eight bytes
+            open_ = open_[place[open_] < len(self.head)]
+            open_ = open_[self.head[place[open_]] == head[open_]]
+            if not len(open_):
+                return rows
+            row = self.order[place[open_]]
+            same = (self.keys[row] == keys[open_]).all(axis=1)
+            rows[open_[same]] = row[same]
+            open_ = open_[~same]
+            place[open_] += 1
+
+
+def _first_of_each(keys: Keys) -> NDArray[np.int64]:
+    """The rows that remain when every key stands there once."""
+    words = np.ascontiguousarray(keys).view(np.uint64)
+    order = np.lexsort(words.T)
+    new = np.ones(len(keys), bool)
+    new[1:] = (words[order[1:]] != words[order[:-1]]).any(axis=1)
+    return np.sort(order[new])
+
+
+def _head(keys: Keys) -> NDArray[np.uint64]:
+    return np.ascontiguousarray(keys[:, :8]).view(np.uint64)[:, 0]
+
+
+def _check(keys: Keys, values: NDArray[Any]) -> str:
+    return f"{zlib.crc32(values.data, zlib.crc32(keys.data)):08x}"
+
+
+def _tier(rows: int) -> int:
+    return max(rows, 1).bit_length() // 4  # sizes within a factor of sixteen
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[bool]:
+    """Whether no other process is inside, for this folder. The system ends it with the process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("wb") as file:
+        try:
+            if sys.platform == "win32":
+                import msvcrt
+
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            else:
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+
+
+@dataclass(frozen=True)
+class Space:
+    """What the cache holds of one encoder and one kind of content."""
+
+    folder: Path
+    encoder: str
+    fingerprint: str
+    content: str  # "images, squash 224x224 bicubic" or "texts"
+    rows: int
+    bytes: int
+    used: float  # when, in seconds since 1970
+
+
+class Cache:
+    """The user's cache. `Cache()` is the one that `PROOF_CACHE` or the system's rules name."""
+
+    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
+        self.root = Path(root) if root is not None else default_root()
+
+    def files(self) -> Store:
+        """What files contained when they were last read: a hash of `stat` to a hash of content."""
+        return Store(self.root / "files", KEY, np.uint8)
+
+    def space(self, encoder: Encoder, content: str) -> Store:
+        """The store for an encoder's vectors of `content`, "images" or "texts"."""
+        about = {"encoder": encoder.name, "fingerprint": encoder.fingerprint, "content": content}
+        name = content
+        if content == "images":
+            about["content"] = f"images, {encoder.preprocessing}"
+            name = f"images-{encoder.preprocessing.mode}-{encoder.preprocessing.fingerprint}"
+        folder = self.root / "embeddings" / f"{encoder.slug}-{encoder.fingerprint[:16]}" / name
+        try:
+            with replacing(folder / "about.json") as partial:
+                partial.write_text(json.dumps(about, indent=1) + "\n")
+        except OSError as error:
+            raise ProofError(
+                f"cannot write to the cache at '{self.root}' ({error.strerror}): set PROOF_CACHE "
+                f"to a folder that can be written"
+            ) from None
+        return Store(folder, encoder.dim)
+
+    def spaces(self) -> list[Space]:
+        """All that it holds, the least recently used first."""
+        found = []
+        for about in self.root.glob("embeddings/*/*/about.json"):
+            try:
+                facts = json.loads(about.read_text())
+                shards = [Shard.open(path) for path in about.parent.glob("[!.]*.safetensors")]
+                found.append(
+                    Space(
+                        about.parent,
+                        facts["encoder"],
+                        facts["fingerprint"],
+                        facts["content"],
+                        sum(len(shard) for shard in shards if shard),
+                        folder_size(about.parent),
+                        about.stat().st_mtime,
+                    )
+                )
+            except (OSError, ValueError, KeyError):
+                continue  # being written or removed by another process
+        return sorted(found, key=lambda space: space.used)
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        return folder_size(self.root)
+
+    def remove(self, spaces: Sequence[Space]) -> None:
+        for space in spaces:
+            shutil.rmtree(space.folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                space.folder.parent.rmdir()  # where it is empty now
+
+    def sweep(self) -> None:
+        """Remove what killed processes left half-written."""
+        for path in self.root.rglob(".*.partial*"):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _ABANDONED:
+                    path.unlink()
+
+    def clear(self) -> None:
+        for name in ("embeddings", "encoders", "files"):
+            shutil.rmtree(self.root / name, ignore_errors=True)
+
+
+def default_root() -> Path:
+    """`PROOF_CACHE`, else `proof` in the system's folder for caches."""
+    if given := os.environ.get("PROOF_CACHE"):
+        return Path(given).expanduser()
+    if os.name == "nt":
+        base = os.environ.get("LOCALAPPDATA", "~/AppData/Local")
+    elif sys.platform == "darwin":
+        base = os.environ.get("XDG_CACHE_HOME", "~/Library/Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    return Path(base).expanduser() / "proof"
+
+
+def folder_size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
