@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import proof
-from proof.cli import bench, demo, methods
+from proof.cli import bench, cache, data, demo, embed, encoders, methods
 from proof.errors import ProofError
 
 app = typer.Typer(
@@ -21,7 +21,11 @@ app = typer.Typer(
 )
 app.command()(bench.bench)
 app.command()(demo.demo)
+app.command()(embed.embed)
 app.command("methods")(methods.methods)
+app.add_typer(encoders.app, name="encoders")
+app.add_typer(data.app, name="data")
+app.add_typer(cache.app, name="cache")
 
 
 def _version(wanted: bool) -> None:

@@ -8,28 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from proof.cli import source
 from proof.cli.display import Display
 from proof.errors import ProofError
 from proof.files import check_writable, replacing
 
 if TYPE_CHECKING:
+    from proof.embeddings import Embeddings
     from proof.runs import Record, Run
 
 _EXAMPLE = """
 Example:\n
   proof bench cifar100-small --methods zero-shot,simplecil,proof --exemplars 20/class\n
+  proof bench photos/ --encoder ViT-B-16/laion400m_e32 --protocol B0-Inc5\n
 \n
 An option of a method stands behind a colon: --methods proof,proof:context=PW:prompt_length=5
 """
 
 
 def bench(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="An embeddings file, or built-in data: cifar100-small."
-        ),
-    ],
+    data: source.Data,
     methods: Annotated[
         str, typer.Option(help="Methods, separated by commas; `proof methods` lists them.")
     ] = "zero-shot,simplecil,proof",
@@ -60,14 +58,18 @@ def bench(
         Path | None, typer.Option(metavar="DIR", help="Keep checkpoints and records here.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what is in --out.")] = False,
-    plugin: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="A Python file with your own method.")
-    ] = None,
+    plugin: source.Plugin = None,
+    encoder: source.EncoderName = None,
+    preprocess: source.Preprocess = None,
+    test_fraction: source.TestFraction = None,
+    split_seed: source.SplitSeed = None,
+    classes: source.Classes = None,
+    templates: source.Templates = None,
+    strict: source.Strict = False,
 ) -> None:
     """Run methods over a stream of classes and print a table and the curves."""
-    from proof.embeddings import Embeddings
     from proof.exemplars import Budget
-    from proof.methods import load_plugin
+    from proof.plugins import load_plugin
     from proof.reports import curves, tables
     from proof.runs import Run
     from proof.streams import Stream
@@ -86,8 +88,12 @@ def bench(
     specs = _list(methods, "--methods", str)
     overrides = {"epochs": epochs, "lr": lr}
     options = {spec: _options(spec, overrides) for spec in specs}
-    cut = _list(sizes, "--sizes", int) if sizes else (protocol or "B0-Inc10")
-    stream = Stream.of(Embeddings.load(data), cut, order_seed)
+    pictures = source.PictureOptions(
+        encoder, preprocess, device, test_fraction, split_seed, classes, templates, strict
+    )
+    embeddings = source.load(data, pictures)
+    cut = _list(sizes, "--sizes", int) if sizes else (protocol or _protocol(embeddings))
+    stream = Stream.of(embeddings, cut, order_seed)
     budget = Budget.parse(exemplars)
     for name, value in overrides.items():
         if value is not None and not any(name in given for given in options.values()):
@@ -105,6 +111,11 @@ def bench(
     if plot:
         curves.draw(records, plot)
         print(f"curves drawn to {plot}")
+
+
+def _protocol(embeddings: Embeddings) -> str:
+    """The paper's for a known data set, else ten classes a task."""
+    return embeddings.metadata.get("protocol", "B0-Inc10")
 
 
 def _go(runs: list[Run], out: Path | None, resume: bool) -> list[Record]:

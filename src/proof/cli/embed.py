@@ -1,0 +1,53 @@
+"""`proof embed`: pictures to an embeddings file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from proof.cli import source
+from proof.files import check_writable
+
+
+def embed(
+    data: source.Data,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")
+    ],
+    encoder: source.EncoderName = None,
+    preprocess: source.Preprocess = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    test_fraction: source.TestFraction = None,
+    split_seed: source.SplitSeed = None,
+    classes: source.Classes = None,
+    templates: source.Templates = None,
+    strict: source.Strict = False,
+    plugin: source.Plugin = None,
+) -> None:
+    """Encode pictures and class names into an embeddings file.
+
+    A machine with a GPU encodes, a laptop learns from the file. A picture is encoded once, ever:
+    the cache knows it by its content.
+
+    Example:
+
+      proof embed photos/ --encoder ViT-B-16/laion400m_e32 -o photos.safetensors
+    """
+    from proof.plugins import load_plugin
+
+    check_writable(output)
+    for path in plugin or []:
+        load_plugin(path)
+    embeddings = source.load(
+        data,
+        source.PictureOptions(
+            encoder, preprocess, device, test_fraction, split_seed, classes, templates, strict
+        ),
+    )
+    embeddings.save(output)
+    print(
+        f"{output}: {len(embeddings.class_names)} classes, {len(embeddings.train):,} training and "
+        f"{len(embeddings.test):,} test pictures, {embeddings.dim} numbers each"
+    )

@@ -1,0 +1,139 @@
+"""What the DATA of a command may be, and its way to embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from proof.errors import ProofError
+
+if TYPE_CHECKING:
+    from proof.embeddings import Embeddings
+
+DATA_HELP = (
+    "An embeddings file, built-in data (cifar100-small), a folder of class folders, a CSV or "
+    "Parquet file of path,label[,split], hf:NAME, or a known data set (`proof data list`)."
+)
+
+Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)]
+EncoderName = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder",
+        help="For pictures: ARCHITECTURE/TAG of open_clip, ARCHITECTURE/FILE, hf-hub:..., "
+        "local-dir:..., onnx:FOLDER. [default: ViT-B-16/laion400m_e32]",
+        show_default=False,
+    ),
+]
+Preprocess = Annotated[
+    str | None,
+    typer.Option(
+        help="squash: all of the picture, as the paper does; model: the model's own, which cuts "
+        "the edges off. [default: squash]",
+        show_default=False,
+    ),
+]
+TestFraction = Annotated[
+    float | None,
+    typer.Option(help="Part of each class to test on, where DATA has no split. [default: 0.2]"),
+]
+SplitSeed = Annotated[int | None, typer.Option(help="Chooses that part. [default: 1993]")]
+Classes = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Only these classes, in this order; one on a line."),
+]
+Templates = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Prompts for class names, one on a line, with {} in each."),
+]
+Plugin = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="A Python file with your own method or encoder."),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at a picture that is broken.")]
+
+
+@dataclass(frozen=True)
+class PictureOptions:
+    """How pictures become embeddings. None: not given."""
+
+    encoder: str | None = None
+    preprocess: str | None = None
+    device: str = "auto"
+    test_fraction: float | None = None
+    split_seed: int | None = None
+    classes: Path | None = None
+    templates: Path | None = None
+    strict: bool = False
+
+    def given(self) -> list[str]:
+        """Those that mean nothing for embeddings."""
+        names = ("encoder", "preprocess", "test_fraction", "split_seed", "classes", "templates")
+        found = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) is not None]
+        return [*found, "--strict"] if self.strict else found
+
+
+def load(data: str, options: PictureOptions) -> Embeddings:
+    """Embeddings of DATA: read where it is an embeddings file, else encoded."""
+    from proof.embeddings import Embeddings, builtin_data
+
+    if data.endswith(".safetensors") or data in builtin_data():
+        if given := options.given():
+            raise ProofError(f"{given[0]} is for pictures: '{data}' holds embeddings already")
+        return Embeddings.load(data)
+    return _encode(data, options)
+
+
+def _encode(data: str, options: PictureOptions) -> Embeddings:
+    import sys
+
+    from proof.cli.progress import Bar
+    from proof.datasets import open_dataset
+    from proof.embed import embed
+    from proof.encoders import DEFAULT, load_encoder
+    from proof.pictures.preprocessing import CHOICES
+
+    preprocess = options.preprocess or "squash"
+    if preprocess not in CHOICES:
+        raise ProofError(f"--preprocess {preprocess}: expected {' or '.join(CHOICES)}")
+    more: dict[str, Any] = {}
+    if options.test_fraction is not None:
+        more["test_fraction"] = options.test_fraction
+    if options.split_seed is not None:
+        more["split_seed"] = options.split_seed
+    dataset = open_dataset(
+        data, classes=options.classes, templates=_templates(options.templates), **more
+    )
+    encoder = load_encoder(options.encoder or DEFAULT, preprocess=preprocess, device=options.device)
+    try:
+        with Bar() as bar:
+            embeddings, broken = embed(dataset, encoder, progress=bar, strict=options.strict)
+    except KeyboardInterrupt:
+        typer.echo(
+            "\ninterrupted; what is encoded is in the cache: the same command goes on from there",
+            err=True,
+        )
+        raise typer.Exit(130) from None
+    if broken:
+        print(f"{len(broken)} broken pictures were left out:", file=sys.stderr)
+        for picture in broken:
+            print(f"  {picture}", file=sys.stderr)
+    return embeddings
+
+
+def _templates(path: Path | None) -> list[str] | None:
+    if path is None:
+        return None
+    try:
+        lines = [line.strip() for line in path.read_text().splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProofError(f"--templates {path}: {error}") from None
+    for line in lines:
+        if line.count("{}") != 1 or line.replace("{}", "").count("{") + line.count("}") > 1:
+            raise ProofError(f"--templates {path}: '{line}' needs one {{}} where the name goes")
+    if not lines:
+        raise ProofError(f"--templates {path}: expected at least one line")
+    return lines
