@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from PIL import Image
+
 from conftest import REPOSITORY
 from proof import Embeddings
 
@@ -48,3 +50,17 @@ def test_the_embeddings_file_of_the_guide_can_be_read(tmp_path: Path) -> None:
     data = Embeddings.load(tmp_path / "kitchen.safetensors")
     assert data.class_names == ("espresso machine", "moka pot")
     assert data.metadata == {"encoder": "ViT-B-16"}
+
+
+def test_the_encoder_of_the_guide_is_an_encoder(tmp_path: Path) -> None:
+    (tmp_path / "colours.py").write_text(first_example("adding-an-encoder.md"))
+    for colour in ("red", "green", "blue"):
+        folder = tmp_path / "photos" / colour
+        folder.mkdir(parents=True)
+        for number in range(12):
+            Image.new("RGB", (40, 40), colour).save(folder / f"{number}.png", comment=str(number))
+    shown = run(
+        "-m", "proof", "bench", "photos", "--plugin", "colours.py", "--encoder", "colours:mean",
+        "--methods", "zero-shot,simplecil", "--protocol", "B0-Inc1", cwd=tmp_path,
+    )  # fmt: skip
+    assert shown.count("100.00") >= 4, shown

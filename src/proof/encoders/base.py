@@ -36,7 +36,7 @@ class Encoder(ABC):
         self.fingerprint = facts.fingerprint
         self.preprocessing = facts.preprocessing.choose(preprocess)
 
-    batch_size: int = 32  # pictures at a time
+    batch_size: int = 16  # pictures at a time
     streams: int = 1  # batches under way at once
 
     def prepare(self) -> None:  # noqa: B027
