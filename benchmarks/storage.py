@@ -53,7 +53,7 @@ def write_shards(folder: Path, rows: int) -> None:
 
 def read_shards(folder: Path, keys: np.ndarray) -> np.ndarray:
     store = Store(folder, DIM)
-    return store.take(store.find(keys))
+    return store.view.take(store.view.find(keys))
 
 
 def write_sqlite(folder: Path, rows: int) -> None:

@@ -37,10 +37,10 @@ def test_a_store_is_a_dictionary(steps: list[list[int] | str]) -> None:
             else:
                 getattr(store, step)()
         asked = list(range(61))
-        rows = store.find(keys_of(asked))
+        rows = store.view.find(keys_of(asked))
         assert {n for n in asked if rows[n] >= 0} == known
         there = sorted(known)
-        found = store.take(store.find(keys_of(there)))
+        found = store.view.take(store.view.find(keys_of(there)))
         assert np.array_equal(found, values_of(there))
 
 
@@ -51,9 +51,9 @@ def test_many_small_shards_become_few(tmp_path: Path) -> None:
     put(store, [0, 1])  # twice
     store.merge()
     assert len(list(tmp_path.glob("*.safetensors"))) < 40
-    assert len(Store(tmp_path, WIDTH)) <= 602
+    assert len(Store(tmp_path, WIDTH).view) <= 602
     there = list(range(600))
-    assert np.array_equal(store.take(store.find(keys_of(there))), values_of(there))
+    assert np.array_equal(store.view.take(store.view.find(keys_of(there))), values_of(there))
 
 
 def test_keys_that_begin_alike_are_told_apart() -> None:
@@ -78,13 +78,13 @@ def test_a_damaged_shard_is_left_aside(tmp_path: Path) -> None:
     ):
         bad.write_bytes(data)
         store = Store(tmp_path, WIDTH)
-        assert (store.find(keys_of([1, 2, 3])) >= 0).tolist() == [True, True, False]
+        assert (store.view.find(keys_of([1, 2, 3])) >= 0).tolist() == [True, True, False]
     assert Shard.open(good) is not None
 
 
 def test_a_store_of_another_width_is_not_mixed_in(tmp_path: Path) -> None:
     put(Store(tmp_path, WIDTH), [1])
-    assert Store(tmp_path, WIDTH + 1).find(keys_of([1])).tolist() == [-1]
+    assert Store(tmp_path, WIDTH + 1).view.find(keys_of([1])).tolist() == [-1]
 
 
 WRITER = """
@@ -124,12 +124,12 @@ def test_killed_at_random_moments_by_two_at_once(tmp_path: Path) -> None:
             rest = [line for line in writer.communicate()[0].split("\n")[:-1] if line]
             written += [int(word) for line in rest for word in line.split()]
     store = Store(tmp_path, WIDTH)
-    rows = store.find(keys_of(written))
+    rows = store.view.find(keys_of(written))
     assert (rows >= 0).all(), f"{int((rows < 0).sum())} of {len(written)} are lost"
-    assert np.array_equal(store.take(rows), values_of(written))
+    assert np.array_equal(store.view.take(rows), values_of(written))
     assert len(written) > 100
     store.merge()
-    assert np.array_equal(store.take(store.find(keys_of(written))), values_of(written))
+    assert np.array_equal(store.view.take(store.view.find(keys_of(written))), values_of(written))
 
 
 def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

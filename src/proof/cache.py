@@ -18,6 +18,7 @@ import uuid
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from proof.encoders.base import Encoder
 
 _MERGE = 16  # so many shards of about one size become one
-_SMALL = 8192  # rows: a smaller shard is written without waiting for the disk, and checked
+_SMALL = 8192  # rows: a smaller shard may not have waited for the disk, and is checked
+_LARGE = 65536  # rows: a larger shard is not merged any more, so that a merge fits in memory
 _ABANDONED = 3600.0  # seconds after which a half-written file is nobody's
 
 Keys = NDArray[np.uint8]  # (n, 32)
@@ -77,73 +79,77 @@ class Shard:
         return len(self.keys)
 
 
+class View:
+    """The rows of some shards. It stays what it is, whatever becomes of the files."""
+
+    def __init__(self, shards: Sequence[Shard], width: int, kind: np.dtype[Any]) -> None:
+        self.shards, self._width, self._kind = tuple(shards), width, kind
+        self._starts = np.cumsum([0, *map(len, shards)])  # the first row of each, and the end
+
+    def __len__(self) -> int:
+        """Rows, those that stand there twice counted twice."""
+        return int(self._starts[-1])
+
+    @cached_property
+    def _index(self) -> Index:
+        empty = np.empty((0, KEY), np.uint8)
+        return Index(np.concatenate([empty, *(shard.keys for shard in self.shards)]))
+
+    def find(self, keys: Keys) -> NDArray[np.int64]:
+        """The row of each key, -1 where there is none."""
+        return self._index.find(keys)
+
+    def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """The values of rows, (n, width)."""
+        values = np.empty((len(rows), self._width), self._kind)
+        owner = np.searchsorted(self._starts, rows, side="right") - 1
+        for number in np.unique(owner):
+            mine = np.flatnonzero(owner == number)
+            values[mine] = self.shards[number].values[rows[mine] - self._starts[number]]
+        return values
+
+
 class Store:
-    """Keys of 32 bytes to rows of one width and type, on disk.
+    """Keys of 32 bytes to rows of one width and type, on disk. `view` is what is there now.
 
     >>> import tempfile
     >>> store = Store(Path(tempfile.mkdtemp()), width=2)
     >>> keys = np.arange(64, dtype=np.uint8).reshape(2, KEY)
     >>> store.append(keys, np.ones((2, 2), np.float16))
-    >>> store.find(keys[::-1]).tolist(), store.find(keys[:1] + 1).tolist()
+    >>> store.view.find(keys[::-1]).tolist(), store.view.find(keys[:1] + 1).tolist()
     ([1, 0], [-1])
-    >>> store.take(np.array([0])).tolist()
+    >>> store.view.take(np.array([0])).tolist()
     [[1.0, 1.0]]
     """
 
     def __init__(self, folder: Path, width: int, kind: type[np.generic] = np.float16) -> None:
         self.folder, self.width, self.kind = folder, width, np.dtype(kind)
-        self._shards: list[Shard] = []
-        self._starts = np.zeros(1, np.int64)  # the first row of each shard, and the end
-        self._index: Index | None = None  # made when something is looked for
+        self._set([])
         self.refresh()
 
-    def __len__(self) -> int:
-        """Rows on disk, those that stand there twice counted twice."""
-        return int(self._starts[-1])
-
     def refresh(self) -> None:
-        """See what other processes have written. Rows found before are void."""
-        known = {shard.path: shard for shard in self._shards}
+        """See what other processes have written."""
+        known = {shard.path: shard for shard in self.view.shards}
         while True:
             try:
                 opened = [known.get(path) or Shard.open(path) for path in self._files()]
                 break
             except FileNotFoundError:  # merged into another by another process, this moment
                 continue
-        self._set([s for s in opened if s and self._fits(s)])
-
-    def find(self, keys: Keys) -> NDArray[np.int64]:
-        """The row of each key, -1 where there is none."""
-        return self.index().find(keys)
-
-    def index(self) -> Index:
-        """What `find` looks in: it knows the rows of this moment, and not those added later."""
-        if self._index is None:
-            empty = np.empty((0, KEY), np.uint8)
-            self._index = Index(np.concatenate([empty, *(shard.keys for shard in self._shards)]))
-        return self._index
-
-    def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """The values of rows, (n, width)."""
-        values = np.empty((len(rows), self.width), self.kind)
-        owner = np.searchsorted(self._starts, rows, side="right") - 1
-        for number in np.unique(owner):
-            mine = np.flatnonzero(owner == number)
-            values[mine] = self._shards[number].values[rows[mine] - self._starts[number]]
-        return values
+        self._set([shard for shard in opened if shard and self._fits(shard)])
 
     def append(self, keys: Keys, values: NDArray[Any]) -> None:
         """Add rows. Whatever happens to this process, they are there when this returns."""
         if len(keys) == 0:
             return
-        path = self._write(keys, values)
-        shard = Shard.open(path)
-        if shard is None:
-            raise ProofError(f"'{path}' was written and cannot be read back: is the disk well?")
-        self._set([*self._shards, shard])
+        path = self._write(keys, values, wait=False)
+        try:
+            self._set([*self.view.shards, self._read_back(path)])
+        except FileNotFoundError:  # another process has merged it already
+            self.refresh()
 
     def merge(self) -> None:
-        """Make one shard of many small ones. Rows found before are void."""
+        """Make one shard of many small ones."""
         with _alone(self.folder) as alone:
             if not alone:
                 return  # another process is at it
@@ -152,10 +158,9 @@ class Store:
                 keys = np.concatenate([shard.keys for shard in group])
                 values = np.concatenate([shard.values for shard in group])
                 once = _first_of_each(keys)
-                merged = Shard.open(self._write(keys[once], values[once]))
+                merged = self._read_back(self._write(keys[once], values[once], wait=True))
                 gone = {shard.path for shard in group}
-                kept = [shard for shard in self._shards if shard.path not in gone]
-                self._set([*kept, merged] if merged else kept)
+                self._set([*(s for s in self.view.shards if s.path not in gone), merged])
                 for path in gone:
                     with contextlib.suppress(OSError):  # Windows keeps files that are mapped
                         path.unlink()
@@ -163,17 +168,25 @@ class Store:
     def _to_merge(self) -> list[Shard]:
         """The shards of the smallest size that has enough of them."""
         tiers: dict[int, list[Shard]] = {}
-        for shard in self._shards:
-            tiers.setdefault(_tier(len(shard)), []).append(shard)
-        return next((tiers[tier] for tier in sorted(tiers) if len(tiers[tier]) >= _MERGE), [])
+        for shard in self.view.shards:
+            if len(shard) < _LARGE:
+                tiers.setdefault(_tier(len(shard)), []).append(shard)
+        full = [tier for tier in sorted(tiers) if len(tiers[tier]) >= _MERGE]
+        return tiers[full[0]][:_MERGE] if full else []
 
-    def _write(self, keys: Keys, values: NDArray[Any]) -> Path:
+    def _write(self, keys: Keys, values: NDArray[Any], wait: bool) -> Path:
         path = self.folder / f"{time.time_ns():x}-{uuid.uuid4().hex[:8]}.safetensors"
         keys, values = np.ascontiguousarray(keys), np.ascontiguousarray(values)
-        with replacing(path, wait=len(keys) >= _SMALL) as partial:
+        with replacing(path, wait=wait) as partial:
             arrays = {"keys": keys, "values": values}
             save_file(arrays, partial, metadata={"check": _check(keys, values)})
         return path
+
+    def _read_back(self, path: Path) -> Shard:
+        shard = Shard.open(path)
+        if shard is None:
+            raise ProofError(f"'{path}' was written and cannot be read back: is the disk well?")
+        return shard
 
     def _files(self) -> list[Path]:
         if not self.folder.is_dir():
@@ -185,10 +198,8 @@ class Store:
     def _fits(self, shard: Shard) -> bool:
         return shard.values.shape[1] == self.width and shard.values.dtype == self.kind
 
-    def _set(self, shards: list[Shard]) -> None:
-        self._shards = shards
-        self._starts = np.cumsum([0, *map(len, shards)])
-        self._index = None
+    def _set(self, shards: Sequence[Shard]) -> None:
+        self.view = View(shards, self.width, self.kind)
 
 
 class Index:

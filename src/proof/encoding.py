@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import threading
 import time
@@ -32,10 +33,12 @@ from proof.pictures.reader import (
     file_status,
     plain,
 )
-from proof.pictures.readers import AnyReader, Readers
+from proof.pictures.readers import FEW, AnyReader, Readers, cores
 
 _SETTLED = 2_000_000_000  # nanoseconds: a file that changed less long ago may change unseen
-_MERGE_EVERY = 256  # batches
+_MERGE_EVERY = 32  # batches
+_SLAB = 2048  # pictures that are looked up at a time
+_CHUNK = 32  # pictures that a reader takes at a time, at most
 _NO_NOTES = np.empty((0, 2 * KEY), np.uint8)
 
 Progress = Callable[[int, int], None]  # pictures done, pictures in all
@@ -75,14 +78,8 @@ def encode_pictures(
     """The vector of each picture. Broken ones are listed, or with `strict` are an error."""
     cache = cache or Cache()
     store, files = cache.space(encoder, "images"), cache.files()
-    known = _known_content(pictures, files)
-    missing = _missing(known, store)
-    work = _Work(pictures, encoder, store, files, known, missing, strict)
-    if len(missing):
-        encoder.prepare()
-        work.run(progress, workers)
-        store.merge()
-        files.merge()
+    work = _Work(pictures, encoder, store, files, strict)
+    work.run(progress, workers)
     keys, broken = work.keys, work.broken
     reasons = {bytes(keys[index]): reason for index, reason in broken.items() if keys[index].any()}
     for index in range(len(keys)) if reasons else ():  # the same broken bytes under other names
@@ -90,7 +87,7 @@ def encode_pictures(
             broken[index] = reasons[bytes(keys[index])]
     good = np.array([i for i in range(len(keys)) if i not in broken], np.int64)
     return Encoded(
-        vectors=store.take(store.find(keys[good])),
+        vectors=_found(store, keys[good]),
         good=good,
         broken=[Broken(i, _title(pictures[i], i), broken[i]) for i in sorted(broken)],
         fresh=work.fresh,
@@ -104,41 +101,24 @@ def encode_texts(
     store = (cache or Cache()).space(encoder, "texts")
     digests = [hashlib.sha256(text.encode()).digest() for text in texts]
     keys = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, KEY)
-    missing = {digests[i]: texts[i] for i in np.flatnonzero(store.find(keys) < 0).tolist()}
+    missing = {digests[i]: texts[i] for i in np.flatnonzero(store.view.find(keys) < 0).tolist()}
     if missing:
         encoder.prepare()
         vectors = _halved(encoder.encode_texts(list(missing.values())), encoder)
         store.append(np.frombuffer(b"".join(missing), np.uint8).reshape(-1, KEY), vectors)
         store.merge()
-    return store.take(store.find(keys))
+    return _found(store, keys)
 
 
-def _known_content(pictures: Sequence[Picture], files: Store) -> NDArray[np.uint8]:
-    """The content key of each picture that is known without reading a file; zeros for others."""
-    keys = np.zeros((len(pictures), KEY), np.uint8)
-    asked: list[int] = []
-    notes: list[bytes] = []
-    for index in range(len(pictures)):
-        picture = plain(pictures[index])
-        if not isinstance(picture, str):
-            keys[index] = np.frombuffer(content_key(picture), np.uint8)
-            continue
-        with contextlib.suppress(OSError, ValueError):  # what is not there is reported later
-            notes.append(file_key(picture, file_status(os.stat(picture))))  # noqa: PTH116
-            asked.append(index)
-    rows = files.find(np.frombuffer(b"".join(notes), np.uint8).reshape(-1, KEY))
-    found = rows >= 0
-    keys[np.array(asked, np.int64)[found]] = files.take(rows[found])
-    return keys
-
-
-def _missing(keys: NDArray[np.uint8], store: Store) -> NDArray[np.int64]:
-    """The pictures that have to be read: of unknown content, and the first of each content that
-    is not in the store."""
-    unknown = ~keys.any(axis=1)
-    absent = np.flatnonzero(~unknown & (store.find(keys) < 0))
-    _, first = np.unique(keys[absent].view(f"V{KEY}")[:, 0], return_index=True)
-    return np.sort(np.concatenate([np.flatnonzero(unknown), absent[first]]))
+def _found(store: Store, keys: NDArray[np.uint8]) -> NDArray[Any]:
+    """The rows of keys that must be there."""
+    rows = store.view.find(keys)
+    if (rows < 0).any():
+        raise ProofError(
+            f"the cache at '{store.folder}' lost {int((rows < 0).sum())} embeddings while it was "
+            f"used: was it cleared? Run the command again"
+        )
+    return store.view.take(rows)
 
 
 def _title(picture: Picture, index: int) -> str:
@@ -169,7 +149,7 @@ class _Block:
 
 
 class _Work:
-    """The pictures that are not in the cache, on their way there."""
+    """Pictures on their way into the cache, those that are not there yet."""
 
     def __init__(
         self,
@@ -177,12 +157,11 @@ class _Work:
         encoder: Encoder,
         store: Store,
         files: Store,
-        keys: NDArray[np.uint8],
-        missing: NDArray[np.int64],
         strict: bool,
     ) -> None:
         self.pictures, self.encoder, self.store, self.files = pictures, encoder, store, files
-        self.keys, self.missing, self.strict = keys, missing, strict
+        self.strict = strict
+        self.keys = np.zeros((len(pictures), KEY), np.uint8)  # of the contents; zeros: not known
         self.broken: dict[int, str] = {}
         self.fresh = 0
         self._done = 0
@@ -193,22 +172,31 @@ class _Work:
         self._batches = 0
         self._change = threading.Condition()
         self._disk = threading.Lock()
-        self._before = store.index()
+        self._stored, self._known_files = store.view, files.view  # as they were at the start
 
     def run(self, progress: Progress | None, workers: int | None) -> None:
-        size = self.encoder.batch_size
-        blocks = 4 + 2 * self.encoder.streams
-        readers = Readers(
-            self.encoder.preprocessing, blocks * size, len(self.missing), workers=workers
-        )
-        self._pixels, self._size = readers.rows, size
-        self._free = deque(range(0, blocks * size, size))
-        self._block: _Block | None = None
-        self._full: deque[_Block] = deque()
-        step = max(1, min(32, size // 4, len(self.missing) // len(readers.all)))
-        self._chunks = iter(
-            [self.missing[at : at + step].tolist() for at in range(0, len(self.missing), step)]
-        )
+        chunks = self._chunks_to_read()
+        first, count = [], 0
+        while count < FEW and (chunk := next(chunks, None)):
+            first.append(chunk)
+            count += len(chunk)
+        if first:
+            self._chunks = itertools.chain(first, chunks)
+            self.encoder.prepare()
+            self._size = self.encoder.batch_size
+            blocks = 4 + 2 * self.encoder.streams
+            readers = Readers(self.encoder.preprocessing, blocks * self._size, count, workers)
+            self._pixels = readers.rows
+            self._free = deque(range(0, blocks * self._size, self._size))
+            self._block: _Block | None = None
+            self._full: deque[_Block] = deque()
+            self._go(readers, progress)
+            self.store.merge()
+            self.files.merge()
+        if progress:
+            progress(len(self.pictures), len(self.pictures))
+
+    def _go(self, readers: Readers, progress: Progress | None) -> None:
         self._reading = len(readers.all)
         threads = [
             threading.Thread(target=self._guard, args=(self._read, reader), daemon=True)
@@ -222,7 +210,7 @@ class _Work:
                 thread.start()
             while any(thread.is_alive() for thread in threads) and self._error is None:
                 if progress:
-                    progress(self._done, len(self.missing))
+                    progress(self._done, len(self.pictures))
                 with self._change:
                     self._change.wait(0.1)
         finally:  # also where the user interrupts
@@ -235,8 +223,47 @@ class _Work:
             self._write_notes()
         if self._error is not None:
             raise self._error
-        if progress:
-            progress(len(self.missing), len(self.missing))
+
+    def _chunks_to_read(self) -> Iterator[list[int]]:
+        """The pictures that have to be read, a few at a time: of unknown content, and the first of
+        each content that is not in the store. Readers take from it while it goes on."""
+        listed: set[bytes] = set()
+        for start in range(0, len(self.pictures), _SLAB):
+            slab = range(start, min(start + _SLAB, len(self.pictures)))
+            self._recognise(slab)
+            keys = self.keys[slab.start : slab.stop]
+            stored = self._stored.find(keys) >= 0
+            self._done += int(stored.sum())
+            missing: list[int] = []
+            for place in np.flatnonzero(~stored).tolist():
+                key = keys[place].tobytes()
+                if key in listed:
+                    self._done += 1
+                else:
+                    missing.append(start + place)
+                if any(key):
+                    listed.add(key)
+            last = slab.stop == len(self.pictures)
+            while missing:  # smaller ones at the end, so that all readers end together
+                step = _CHUNK if not last else min(_CHUNK, max(1, len(missing) // (2 * cores())))
+                yield missing[:step]
+                missing = missing[step:]
+
+    def _recognise(self, slab: range) -> None:
+        """Find the content of pictures without reading a file, where that is possible."""
+        asked: list[int] = []
+        notes: list[bytes] = []
+        for index in slab:
+            picture = plain(self.pictures[index])
+            if not isinstance(picture, str):
+                self.keys[index] = np.frombuffer(content_key(picture), np.uint8)
+                continue
+            with contextlib.suppress(OSError, ValueError):  # what is not there is reported later
+                notes.append(file_key(picture, file_status(os.stat(picture))))  # noqa: PTH116
+                asked.append(index)
+        rows = self._known_files.find(np.frombuffer(b"".join(notes), np.uint8).reshape(-1, KEY))
+        found = rows >= 0
+        self.keys[np.array(asked, np.int64)[found]] = self._known_files.take(rows[found])
 
     def _guard(self, work: Callable[..., None], *arguments: Any) -> None:
         """A thread's work; what goes wrong in it goes wrong in `run`."""
@@ -290,7 +317,7 @@ class _Work:
     def _claim(self, contents: Contents) -> list[int]:
         """The pictures whose content was not in the store when the work began, and is not on its
         way there."""
-        stored = self._before.find(contents.keys) >= 0
+        stored = self._stored.find(contents.keys) >= 0
         wanted: list[int] = []
         for place, key in enumerate(contents.keys):
             content = key.tobytes()

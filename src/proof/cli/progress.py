@@ -4,12 +4,15 @@ terminal."""
 from __future__ import annotations
 
 import time
+from collections import deque
+from datetime import timedelta
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 _EVERY = 10.0  # seconds between lines where there is no terminal
+_WINDOW = 15.0  # seconds that the rate is taken over: what was in the cache does not count
 
 
 class Bar:
@@ -21,13 +24,12 @@ class Bar:
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.completed:,.0f}/{task.total:,.0f}  {task.fields[rate]}"),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
             console=self.console,
             disable=not self.console.is_terminal,
         )
         self._tasks: dict[str, TaskID] = {}
-        self._began: dict[str, float] = {}
+        self._seen: deque[tuple[float, int]] = deque()  # of late: when, pictures done
         self._spoke = time.monotonic()
 
     def __enter__(self) -> Bar:
@@ -43,15 +45,17 @@ class Bar:
         self._bar.stop()
 
     def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
         if what not in self._tasks:
-            self._tasks[what] = self._bar.add_task(what, total=total, rate="")
-            self._began[what] = time.monotonic()
-        seconds = time.monotonic() - self._began[what]
-        rate = f"{done / seconds:,.0f}/s" if seconds > 1 else ""
-        self._bar.update(self._tasks[what], completed=done, total=total, rate=rate)
-        if not self.console.is_terminal and time.monotonic() - self._spoke > _EVERY and rate:
-            self._spoke = time.monotonic()
-            left = (total - done) * seconds / max(done, 1)
-            self.console.print(
-                f"{what} {done:,}/{total:,}  {rate}  {left:,.0f} s left", highlight=False
-            )
+            self._tasks[what] = self._bar.add_task(what, total=total, rate="", left="")
+            self._seen.clear()
+        self._seen.append((now, done))
+        while now - self._seen[0][0] > _WINDOW:
+            self._seen.popleft()
+        speed = (done - self._seen[0][1]) / max(now - self._seen[0][0], 0.5)
+        rate = f"{speed:,.1f}/s" if speed < 10 else f"{speed:,.0f}/s"
+        left = f"{timedelta(seconds=round((total - done) / speed))} left" if speed else ""
+        self._bar.update(self._tasks[what], completed=done, total=total, rate=rate, left=left)
+        if not self.console.is_terminal and now - self._spoke > _EVERY and speed:
+            self._spoke = now
+            self.console.print(f"{what} {done:,}/{total:,}  {rate}  {left}", highlight=False)

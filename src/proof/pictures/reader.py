@@ -93,6 +93,9 @@ class Reader:
                 reasons.append(str(error))
         return reasons
 
+    def stop(self) -> None:
+        pass
+
     def close(self) -> None:
         self._held = []
 

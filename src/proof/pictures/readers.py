@@ -21,7 +21,7 @@ from proof.pictures.preprocessing import Preprocessing
 from proof.pictures.reader import KEY, Contents, Reader
 from proof.pictures.worker_protocol import receive, send
 
-_FEW = 64  # below this, starting processes takes longer than they save
+FEW = 64  # below this, starting processes takes longer than they save
 _DIED = "decoding it ended the process: out of memory?"
 
 
@@ -30,6 +30,7 @@ class AnyReader(Protocol):
 
     def read(self, pictures: Sequence[str | bytes | Pixels]) -> Contents: ...
     def decode(self, wanted: Sequence[tuple[int, int]]) -> list[str]: ...
+    def stop(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -110,9 +111,13 @@ class RemoteReader:
         self._end()
         self._process = self._start()
 
-    def close(self) -> None:
-        """End the process, whatever it is at."""
+    def stop(self) -> None:
+        """Have the process ended, whatever it is at."""
         self._closed = True
+        self._process.kill()
+
+    def close(self) -> None:
+        self.stop()
         self._end()
 
     def _end(self) -> None:
@@ -125,14 +130,14 @@ class RemoteReader:
 
 
 class Readers:
-    """As many readers as cores, and the rows of pixels that they fill."""
+    """A few more readers than cores, and the rows of pixels that they fill."""
 
     def __init__(
         self, preprocessing: Preprocessing, rows: int, pictures: int, workers: int | None = None
     ) -> None:
-        count = workers or cores()
+        count = workers or cores() + max(1, cores() // 4)  # some wait for their next pictures
         shape = (rows, *preprocessing.size, 3)
-        remote = os.name == "posix" and pictures >= _FEW
+        remote = os.name == "posix" and pictures >= FEW
         size = int(np.prod(shape))
         if remote:
             self._file = _memory_file(size)
@@ -150,6 +155,8 @@ class Readers:
             ]
 
     def close(self) -> None:
+        for reader in self.all:
+            reader.stop()
         for reader in self.all:
             reader.close()
         if self._file >= 0:
