@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import subprocess
@@ -80,6 +81,45 @@ def test_a_damaged_shard_is_left_aside(tmp_path: Path) -> None:
         store = Store(tmp_path, WIDTH)
         assert (store.view.find(keys_of([1, 2, 3])) >= 0).tolist() == [True, True, False]
     assert Shard.open(good) is not None
+
+
+def test_a_shard_that_the_disk_did_not_get_is_left_aside(tmp_path: Path) -> None:
+    """After a power cut a file may have its length and zeros for content."""
+    put(Store(tmp_path, WIDTH), [1, 2, 3])
+    (path,) = tmp_path.glob("*.safetensors")
+    data = bytearray(path.read_bytes())
+    start = 8 + int.from_bytes(data[:8], "little") + 8
+    data[start : start + 16] = bytes(16)
+    path.write_bytes(data)
+    assert Store(tmp_path, WIDTH).view.find(keys_of([1, 2, 3])).tolist() == [-1, -1, -1]
+
+
+def test_a_view_stays_what_it_is(tmp_path: Path) -> None:
+    store = Store(tmp_path, WIDTH)
+    for number in range(40):
+        put(store, [number])
+    view = store.view
+    rows = view.find(keys_of(list(range(40))))
+    put(store, [99])
+    store.merge()
+    assert len(store.view.shards) < len(view.shards)
+    assert np.array_equal(view.take(rows), values_of(list(range(40))))
+
+
+def test_a_file_system_without_locks_still_merges(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def refuse(*arguments: object) -> None:
+        raise OSError(errno.ENOSYS, "no locks here")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    store = Store(tmp_path, WIDTH)
+    for number in range(20):
+        put(store, [number])
+    store.merge()
+    assert len(store.view.shards) < 16
 
 
 def test_a_store_of_another_width_is_not_mixed_in(tmp_path: Path) -> None:

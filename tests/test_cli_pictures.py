@@ -112,7 +112,11 @@ def test_interrupted_it_goes_on(photos: Path, tmp_path: Path, own_cache: Path) -
         (("embed", "photos", "-o", "x.safetensors", "--encoder", "ViT-B-16/no.pt"), "neither"),
         (("embed", "photos", "-o", "x.safetensors", "--preprocess", "fold"), "squash or model"),
         (("embed", "nowhere", "-o", "x.safetensors"), "nowhere"),
-        (("embed", "photos", "-o", "photos"), "is a folder"),
+        (("embed", "photos", "-o", "x.npz"), "ends in .safetensors"),
+        (("embed", "photos", "-o", "x.safetensors", "--device", "gpu"), "expected auto, cpu, cuda"),
+        (("embed", "broken", "-o", "x.safetensors", "--encoder", "TINY"), "no training picture"),
+        (("bench", "photos", "--encoder", "TINY", "--protocol", "B0-Inc3"), "does not add up to 4"),
+        (("bench", "photos", "--encoder", "TINY", "--seeds", "x"), "whole numbers"),
         (("bench", "cifar100-small", "--encoder", "ViT-B-16/openai"), "holds embeddings already"),
         (("bench", "cifar100-small", "--strict"), "holds embeddings already"),
         (("cache", "prune"), "prune what"),
@@ -123,12 +127,17 @@ def test_interrupted_it_goes_on(photos: Path, tmp_path: Path, own_cache: Path) -
     ],
 )
 def test_mistakes_are_one_line(
-    arguments: tuple[str, ...], message: str, photos: Path, tmp_path: Path
+    arguments: tuple[str, ...], message: str, photos: Path, tiny_clip: Path, tmp_path: Path
 ) -> None:
-    said = run(*arguments, cwd=tmp_path, status=2).stderr
-    assert message in said
-    assert said.startswith("error: ")
-    assert said.count("\n") == 1
+    (tmp_path / "broken" / "cup").mkdir(parents=True)
+    for number in range(9):
+        (tmp_path / "broken" / "cup" / f"{number}.jpg").touch()
+    given = [f"local-dir:{tiny_clip}" if word == "TINY" else word for word in arguments]
+    said = run(*given, cwd=tmp_path, status=2).stderr.splitlines()
+    assert message in said[-1]
+    assert said[-1].startswith("error: ")
+    assert len(said) == 1 or "broken" in given
+    assert not (tmp_path / "x.safetensors").exists()
 
 
 def test_the_cache_can_be_pruned_and_cleared(photos: Path, tmp_path: Path, own_cache: Path) -> None:

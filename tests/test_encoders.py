@@ -262,6 +262,57 @@ def test_a_relative_path_means_another_model_in_another_folder(
     assert prints[0] != prints[1]
 
 
+def test_a_checkpoint_that_comes_first_is_noticed(tiny_clip: Path, tmp_path: Path) -> None:
+    """open_clip prefers .safetensors to .bin, also where the former comes later."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    save_clip(open_clip, folder, seed=5)
+    state = load_file(folder / WEIGHTS)
+    (folder / WEIGHTS).unlink()
+    torch.save(state, folder / "open_clip_pytorch_model.bin")
+    before = load_encoder(f"local-dir:{folder}").fingerprint
+    save_clip(open_clip, folder, seed=6)
+    assert load_encoder(f"local-dir:{folder}").fingerprint != before
+
+
+def test_a_folder_named_like_a_tag_is_not_the_tag(
+    hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "openai").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ProofError, match="cannot be downloaded"):
+        load_encoder("ViT-B-16/openai")
+
+
+def test_weights_for_another_size_are_refused(tiny_clip: Path, tmp_path: Path) -> None:
+    larger = {**TINY, "vision_cfg": {**TINY["vision_cfg"], "image_size": 64}}  # type: ignore[dict-item]
+    (tmp_path / "tiny-64.json").write_text(json.dumps(larger))
+    open_clip.add_model_config(tmp_path / "tiny-64.json")
+    with pytest.raises(ProofError, match="another size"):
+        load_encoder(f"tiny-64/{tiny_clip / WEIGHTS}")
+
+
+def test_too_large_a_batch_is_cut_until_it_fits(
+    tiny_clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = load_encoder(f"local-dir:{tiny_clip}", device="cpu")
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 32, 32, 3), np.uint8)
+    whole = encoder.encode_images(pixels)
+    encoder.batch_size, plain = 32, type(encoder).forward  # type: ignore[attr-defined]
+
+    def small(self: Encoder, batch: torch.Tensor) -> torch.Tensor:
+        if len(batch) > 5:
+            raise torch.OutOfMemoryError
+        result: torch.Tensor = plain(self, batch)
+        return result
+
+    monkeypatch.setattr(type(encoder), "forward", small)
+    assert np.allclose(encoder.encode_images(pixels), whole, atol=1e-4)
+    monkeypatch.setattr(type(encoder), "forward", lambda self, batch: small(self, [0] * 6))
+    with pytest.raises(ProofError, match="does not fit"):
+        encoder.encode_images(pixels)
+
+
 def test_an_encoder_from_outside(tmp_path: Path) -> None:
     @register_encoder("means")
     def open_means(name: str, *, preprocess: str, device: str, cache: Cache) -> Encoder:

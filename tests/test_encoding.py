@@ -8,6 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ from conftest import make_pictures
 from proof import ProofError
 from proof.cache import Cache
 from proof.encoders.base import Facts, Vectors
-from proof.encoding import Encoded, encode_pictures, encode_texts
+from proof.encoding import Encoded, _Work, encode_pictures, encode_texts
 from proof.pictures.decode import Pixels
 from simple_encoder import FACTS, Means, with_tests_on_path
 
@@ -116,6 +118,64 @@ def test_another_encoder_or_preprocessing_is_another_space(pictures: list[Path])
     assert sorted(space.rows for space in Cache().spaces()) == [100, 100, 100]
 
 
+def test_the_same_mode_with_other_numbers_is_another_space(pictures: list[Path]) -> None:
+    encode_pictures(pictures[:5], Means())
+    own = FACTS.preprocessing
+    for other in (replace(own, mean=(1, 1, 1)), replace(own, size=(32, 16))):
+        store = Cache().space(Means(replace(FACTS, preprocessing=other)), "images")
+        assert len(store.view) == 0
+
+
+def test_the_same_weights_under_another_name_are_the_same(pictures: list[Path]) -> None:
+    encode_pictures(pictures, Means())
+    renamed = Means()
+    renamed.name = "local-dir:/elsewhere"
+    assert encode_pictures(pictures, renamed).fresh == 0
+
+
+def test_a_file_that_has_just_changed_is_not_trusted(
+    pictures: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within the time stamps' grain a second change would not show."""
+    monkeypatch.setattr("proof.encoding.file_status", lambda status: (1, 1, 1, 1, 1))
+    monkeypatch.setattr("proof.pictures.reader.file_status", lambda s: (1, 1, 1, s.st_mtime_ns, 1))
+    now = time.time_ns()
+    few = pictures[:10]
+    for path in few:
+        os.utime(path, ns=(now, now))
+    encode_pictures(few, Means())
+    assert len(Cache().files().view) == 0
+
+
+def test_of_two_copies_the_one_that_is_left_is_encoded(
+    pictures: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are known to be the same, one is to be read, and just then it goes."""
+    settle(monkeypatch)
+    both = [pictures[0], Path(shutil.copy(pictures[0], pictures[0].with_name("zzz.jpg")))]
+    encode_pictures(both, Means())
+    Cache().remove(Cache().spaces())
+    recognise = _Work._recognise
+
+    def and_then_it_goes(work: _Work, slab: range) -> None:
+        recognise(work, slab)
+        pictures[0].unlink()
+
+    monkeypatch.setattr(_Work, "_recognise", and_then_it_goes)
+    encoded = encode_pictures(both, Means())
+    assert [broken.index for broken in encoded.broken] == [0]
+    assert encoded.good.tolist() == [1]
+
+
+def test_pictures_of_pil_may_be_broken_too(tmp_path: Path) -> None:
+    whole = make_pictures(tmp_path, 1)[0]
+    (tmp_path / "cut.jpg").write_bytes(whole.read_bytes()[:-100])
+    given = [Image.open(whole), Image.open(tmp_path / "cut.jpg"), Image.new("F", (4, 4))]
+    encoded = encode_pictures(given, Means())
+    assert encoded.good.tolist() == [0]
+    assert [broken.picture for broken in encoded.broken] == ["picture 1", "picture 2"]
+
+
 def test_broken_pictures_are_listed_and_the_run_goes_on(pictures: list[Path]) -> None:
     folder = pictures[0].parent
     empty, words, copy, gone = (folder / name for name in ("e.jpg", "w.jpg", "w2.jpg", "gone.jpg"))
@@ -147,6 +207,8 @@ def test_texts_are_encoded_once_too() -> None:
     assert vectors[:, 0].tolist() == [5, 6, 5]
     assert encode_texts(["a dog!", "Ähre 🌾"], encoder)[:, 0].tolist() == [6, 6]
     assert encoder.texts == 3
+    with pytest.raises(ProofError, match="not Unicode"):
+        encode_texts(["\udcff"], encoder)
 
 
 def test_progress_counts_to_the_end(pictures: list[Path]) -> None:
@@ -179,6 +241,8 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 
 ENCODE = """
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from simple_encoder import Means
 from proof.encoding import encode_pictures

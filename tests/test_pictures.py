@@ -18,7 +18,7 @@ from PIL import Image
 from conftest import make_pictures
 from proof import ProofError
 from proof.pictures import BrokenPicture, Preprocessing, decode
-from proof.pictures.reader import Reader, content_key, plain
+from proof.pictures.reader import Reader, content_key, plain, read_file
 from proof.pictures.readers import Readers, RemoteReader
 
 SQUASH = Preprocessing((32, 32), "squash", (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
@@ -283,3 +283,124 @@ def test_a_reader_that_dies_is_started_again(tmp_path: Path) -> None:
         assert remote.read(paths).keys.any(axis=1).all()
     finally:
         readers.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="readers are threads there")
+def test_a_reader_that_died_while_reading_decodes_the_right_pictures(tmp_path: Path) -> None:
+    paths = [str(path) for path in make_pictures(tmp_path, 5)]
+    readers = Readers(SQUASH, 5, 1000, workers=1)
+    try:
+        remote = readers.all[0]
+        assert isinstance(remote, RemoteReader)
+        remote.read([])
+        remote._process.kill()
+        remote.read(paths)
+        assert remote.decode([(1, 1), (3, 3)]) == ["", ""]
+        for index in (1, 3):
+            assert np.array_equal(
+                readers.rows[index], decode(Path(paths[index]).read_bytes(), SQUASH)
+            )
+        remote._process.kill()
+        Image.new("RGB", (9, 9)).save(paths[4])  # another picture now
+        assert remote.decode([(4, 4)]) == ["it was changed while it was read"]
+    finally:
+        readers.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="readers are threads there")
+def test_a_reader_imports_nothing_from_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit('imported')")
+    paths = [str(path) for path in make_pictures(tmp_path, 2)]
+    monkeypatch.chdir(tmp_path)
+    readers = Readers(SQUASH, 2, 1000, workers=1)
+    try:
+        assert readers.all[0].read(paths).broken == {}
+    finally:
+        readers.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="readers are threads there")
+def test_a_reader_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proof.pictures.readers._START", "raise SystemExit(3)")
+    readers = Readers(SQUASH, 2, 1000, workers=1)
+    try:
+        with pytest.raises(ProofError, match="does not start"):
+            readers.all[0].read(["x.jpg"])
+    finally:
+        readers.close()
+
+
+class Spy:
+    """A lock that tells whether it was taken."""
+
+    taken = False
+
+    def __enter__(self) -> None:
+        self.taken = True
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def test_large_pictures_wait_for_each_other() -> None:
+    large = Image.new("L", (5200, 5000))
+    for data, waits in (
+        (saved(large, "PNG"), True),
+        (saved(large, "JPEG", progressive=True), True),  # held whole while it is decoded
+        (saved(large, "JPEG"), False),  # decoded at an eighth
+        (saved(photo(), "PNG"), False),
+    ):
+        spy = Spy()
+        decode(data, SQUASH, spy)
+        assert spy.taken is waits
+
+
+def test_a_large_chunk_is_not_held_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proof.pictures.reader._HOLD", 1500)
+    paths = [str(path) for path in make_pictures(tmp_path, 4)]
+    rows = np.zeros((4, 32, 32, 3), np.uint8)
+    reader = Reader(SQUASH, rows)
+    reader.read(paths)
+    assert sum(len(held) for held in reader._held if isinstance(held, bytes)) <= 1500
+    Image.new("RGB", (9, 9)).save(paths[2])
+    assert reader.decode([(i, i) for i in range(4)]) == [
+        "", "", "it was changed while it was read", "",
+    ]  # fmt: skip
+    assert np.array_equal(rows[3], decode(Path(paths[3]).read_bytes(), SQUASH))
+
+
+def test_a_file_that_changes_while_it_is_read_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_pictures(tmp_path, 1)[0]
+    states = iter([(1, 1, 1, 1, 1), (1, 1, 2, 1, 1)])
+    monkeypatch.setattr("proof.pictures.reader.file_status", lambda status: next(states))
+    with pytest.raises(BrokenPicture, match="changed"):
+        read_file(str(path))
+
+
+def test_odd_paths_and_times_do_not_end_the_run(tmp_path: Path) -> None:
+    path = make_pictures(tmp_path, 1)[0]
+    os.utime(path, ns=(0, 2**62 * 2 - 1))
+    contents = Reader(SQUASH, np.zeros((2, 32, 32, 3), np.uint8)).read([str(path), "a\0b.jpg"])
+    assert list(contents.broken) == [1]
+
+
+def test_transparency_of_a_colour_lies_on_white_too() -> None:
+    image = Image.new("RGB", (40, 40), (0, 0, 0))
+    image.paste((255, 0, 0), (10, 10, 30, 30))
+    pixels = decode(saved(image, "PNG", transparency=(0, 0, 0)), SQUASH)
+    assert pixels[0, 0].tolist() == [255, 255, 255]
+    assert pixels[16, 16].tolist() == [255, 0, 0]
+
+
+def test_the_edge_of_a_jpeg_that_is_decoded_small_stays_where_it_is() -> None:
+    """513 pixels at an eighth are 64.125: the last pixel is only an eighth full."""
+    image = Image.new("RGB", (513, 513), (0, 0, 255))
+    image.paste((255, 255, 0), (0, 0, 256, 513))
+    exact = decode(saved(Image.open(io.BytesIO(saved(image, "JPEG"))), "PNG"), SQUASH)
+    assert near(decode(saved(image, "JPEG"), SQUASH), exact) < 0.6

@@ -9,6 +9,7 @@ process that is killed loses the batch in flight and nothing else, and two proce
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _MERGE = 16  # so many shards of about one size become one
 _SMALL = 8192  # rows: a smaller shard may not have waited for the disk, and is checked
 _LARGE = 65536  # rows: a larger shard is not merged any more, so that a merge fits in memory
+_TRIES = 200  # to read a folder that other processes change
 _ABANDONED = 3600.0  # seconds after which a half-written file is nobody's
 
 Keys = NDArray[np.uint8]  # (n, 32)
@@ -58,21 +60,21 @@ class Shard:
                 if length > 10_000:
                     return None
                 header = json.loads(file.read(length))
+            data = np.memmap(path, np.uint8, "r")[8 + length :]
             arrays = []
             for name in ("keys", "values"):
-                spec = header[name]
-                kind = {"U8": np.uint8, "F16": np.float16}[spec["dtype"]]
-                shape, start = tuple(spec["shape"]), 8 + length + spec["data_offsets"][0]
-                arrays.append(np.memmap(path, kind, "r", start, shape))
+                start, end = header[name]["data_offsets"]
+                kind = {"U8": np.uint8, "F16": np.float16}[header[name]["dtype"]]
+                arrays.append(data[start:end].view(kind).reshape(header[name]["shape"]))
             keys, values = arrays
             if keys.shape != (len(values), KEY) or values.ndim != 2:
                 return None
             if len(keys) < _SMALL and header["__metadata__"]["check"] != _check(keys, values):
                 return None  # the power went before the disk had all of it
             return cls(path, keys, values)
-        except FileNotFoundError:
+        except OSError:  # gone, or no more files may be open
             raise
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             return None
 
     def __len__(self) -> int:
@@ -130,12 +132,17 @@ class Store:
     def refresh(self) -> None:
         """See what other processes have written."""
         known = {shard.path: shard for shard in self.view.shards}
-        while True:
+        for _ in range(_TRIES):
             try:
                 opened = [known.get(path) or Shard.open(path) for path in self._files()]
                 break
             except FileNotFoundError:  # merged into another by another process, this moment
-                continue
+                time.sleep(0.01)
+        else:
+            raise ProofError(
+                f"'{self.folder}' changes faster than it can be read: is there a file that cannot "
+                f"be opened?"
+            )
         self._set([shard for shard in opened if shard and self._fits(shard)])
 
     def append(self, keys: Keys, values: NDArray[Any]) -> None:
@@ -149,7 +156,9 @@ class Store:
             self.refresh()
 
     def merge(self) -> None:
-        """Make one shard of many small ones."""
+        """Make one shard of many small ones. Not on Windows, which keeps files that are mapped."""
+        if sys.platform == "win32":
+            return
         with _alone(self.folder) as alone:
             if not alone:
                 return  # another process is at it
@@ -162,8 +171,7 @@ class Store:
                 gone = {shard.path for shard in group}
                 self._set([*(s for s in self.view.shards if s.path not in gone), merged])
                 for path in gone:
-                    with contextlib.suppress(OSError):  # Windows keeps files that are mapped
-                        path.unlink()
+                    path.unlink(missing_ok=True)
 
     def _to_merge(self) -> list[Shard]:
         """The shards of the smallest size that has enough of them."""
@@ -177,9 +185,15 @@ class Store:
     def _write(self, keys: Keys, values: NDArray[Any], wait: bool) -> Path:
         path = self.folder / f"{time.time_ns():x}-{uuid.uuid4().hex[:8]}.safetensors"
         keys, values = np.ascontiguousarray(keys), np.ascontiguousarray(values)
-        with replacing(path, wait=wait) as partial:
-            arrays = {"keys": keys, "values": values}
-            save_file(arrays, partial, metadata={"check": _check(keys, values)})
+        try:
+            with replacing(path, wait=wait) as partial:
+                arrays = {"keys": keys, "values": values}
+                save_file(arrays, partial, metadata={"check": _check(keys, values)})
+        except OSError as error:
+            raise ProofError(
+                f"cannot write to the cache ({error}): set PROOF_CACHE to a folder that can be "
+                f"written and has room"
+            ) from None
         return path
 
     def _read_back(self, path: Path) -> Shard:
@@ -252,21 +266,22 @@ def _tier(rows: int) -> int:
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[bool]:
     """Whether no other process is inside, for this folder. The system ends it with the process."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("wb") as file:
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("wb")
+    except OSError:  # read-only
+        yield False
+        return
+    with lock as file:
         try:
-            if sys.platform == "win32":
-                import msvcrt
-
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            else:
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = True
+        except OSError as error:
+            # A file system without locks: two at once lose nothing, each writes before it removes.
+            free = error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
+        yield free
 
 
 @dataclass(frozen=True)
@@ -299,15 +314,10 @@ class Cache:
         if content == "images":
             about["content"] = f"images, {encoder.preprocessing}"
             name = f"images-{encoder.preprocessing.mode}-{encoder.preprocessing.fingerprint}"
-        folder = self.root / "embeddings" / f"{encoder.slug}-{encoder.fingerprint[:16]}" / name
-        try:
-            with replacing(folder / "about.json") as partial:
-                partial.write_text(json.dumps(about, indent=1) + "\n")
-        except OSError as error:
-            raise ProofError(
-                f"cannot write to the cache at '{self.root}' ({error.strerror}): set PROOF_CACHE "
-                f"to a folder that can be written"
-            ) from None
+        folder = self.root / "embeddings" / encoder.fingerprint[:16] / name
+        text = json.dumps(about, indent=1) + "\n"
+        with contextlib.suppress(OSError), replacing(folder / "about.json") as partial:
+            partial.write_text(text)  # unless the cache is read-only, and has all that is asked
         return Store(folder, encoder.dim)
 
     def spaces(self) -> list[Space]:
@@ -338,7 +348,7 @@ class Cache:
 
     def remove(self, spaces: Sequence[Space]) -> None:
         for space in spaces:
-            shutil.rmtree(space.folder, ignore_errors=True)
+            _remove(space.folder)
             with contextlib.suppress(OSError):
                 space.folder.parent.rmdir()  # where it is empty now
 
@@ -351,7 +361,17 @@ class Cache:
 
     def clear(self) -> None:
         for name in ("embeddings", "encoders", "files"):
-            shutil.rmtree(self.root / name, ignore_errors=True)
+            _remove(self.root / name)
+
+
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            raise
+        except OSError:  # another process wrote into it just now: once more
+            shutil.rmtree(folder)
 
 
 def default_root() -> Path:

@@ -146,7 +146,10 @@ class Embeddings:
             "text": self.texts.contiguous(),
         }
         _check(Path(path), tensors, self.class_names)
-        metadata = {**self.metadata, "class_names": json.dumps(self.class_names)}
+        metadata = {
+            key: value.encode("utf-8", "replace").decode() for key, value in self.metadata.items()
+        }
+        metadata["class_names"] = json.dumps(self.class_names)
         with replacing(Path(path)) as partial:
             save_file(tensors, partial, metadata=metadata)
 

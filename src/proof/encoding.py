@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from proof.cache import Cache, Store
 from proof.encoders.base import Encoder
 from proof.errors import ProofError
-from proof.pictures.decode import Pixels
+from proof.pictures.decode import BrokenPicture, Pixels
 from proof.pictures.reader import (
     KEY,
     Contents,
@@ -38,6 +38,7 @@ from proof.pictures.readers import FEW, AnyReader, Readers, cores
 _SETTLED = 2_000_000_000  # nanoseconds: a file that changed less long ago may change unseen
 _MERGE_EVERY = 32  # batches
 _SLAB = 2048  # pictures that are looked up at a time
+_TEXTS = 256  # texts that are encoded at a time
 _CHUNK = 32  # pictures that a reader takes at a time, at most
 _NO_NOTES = np.empty((0, 2 * KEY), np.uint8)
 
@@ -81,10 +82,6 @@ def encode_pictures(
     work = _Work(pictures, encoder, store, files, strict)
     work.run(progress, workers)
     keys, broken = work.keys, work.broken
-    reasons = {bytes(keys[index]): reason for index, reason in broken.items() if keys[index].any()}
-    for index in range(len(keys)) if reasons else ():  # the same broken bytes under other names
-        if index not in broken and bytes(keys[index]) in reasons:
-            broken[index] = reasons[bytes(keys[index])]
     good = np.array([i for i in range(len(keys)) if i not in broken], np.int64)
     return Encoded(
         vectors=_found(store, keys[good]),
@@ -99,15 +96,24 @@ def encode_texts(
 ) -> NDArray[np.float16]:
     """The vector of each text, (texts, dim), not normalised."""
     store = (cache or Cache()).space(encoder, "texts")
-    digests = [hashlib.sha256(text.encode()).digest() for text in texts]
+    digests = [hashlib.sha256(_encoded(text)).digest() for text in texts]
     keys = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, KEY)
     missing = {digests[i]: texts[i] for i in np.flatnonzero(store.view.find(keys) < 0).tolist()}
     if missing:
         encoder.prepare()
-        vectors = _halved(encoder.encode_texts(list(missing.values())), encoder)
-        store.append(np.frombuffer(b"".join(missing), np.uint8).reshape(-1, KEY), vectors)
+        for start in range(0, len(missing), _TEXTS):
+            some = list(missing)[start : start + _TEXTS]
+            vectors = _halved(encoder.encode_texts([missing[key] for key in some]), encoder)
+            store.append(np.frombuffer(b"".join(some), np.uint8).reshape(-1, KEY), vectors)
         store.merge()
     return _found(store, keys)
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ProofError(f"the text {text!r} is not Unicode: give the class another name") from None
 
 
 def _found(store: Store, keys: NDArray[np.uint8]) -> NDArray[Any]:
@@ -181,22 +187,43 @@ class _Work:
             first.append(chunk)
             count += len(chunk)
         if first:
-            self._chunks = itertools.chain(first, chunks)
+            self._chunks: Iterator[list[int]] = itertools.chain(first, chunks)
             self.encoder.prepare()
             self._size = self.encoder.batch_size
-            blocks = 4 + 2 * self.encoder.streams
-            readers = Readers(self.encoder.preprocessing, blocks * self._size, count, workers)
-            self._pixels = readers.rows
-            self._free = deque(range(0, blocks * self._size, self._size))
-            self._block: _Block | None = None
-            self._full: deque[_Block] = deque()
-            self._go(readers, progress)
+            self._go(self._readers(count, workers), progress)
+            if left := self._left():  # of two copies, the one that was to be read was gone
+                self._claimed.clear()
+                self._chunks = iter([left])
+                self._go(self._readers(len(left), workers), progress)
+                self._left()
             self.store.merge()
             self.files.merge()
         if progress:
             progress(len(self.pictures), len(self.pictures))
 
+    def _readers(self, count: int, workers: int | None) -> Readers:
+        blocks = 4 + 2 * self.encoder.streams
+        return Readers(self.encoder.preprocessing, blocks * self._size, count, workers)
+
+    def _left(self) -> list[int]:
+        """Pictures that are neither in the store nor broken."""
+        reasons = {self.keys[index].tobytes(): why for index, why in self.broken.items()}
+        reasons.pop(bytes(KEY), None)  # not known
+        left = []
+        for index in np.flatnonzero(self.store.view.find(self.keys) < 0).tolist():
+            key = self.keys[index].tobytes()
+            if key in reasons:  # the same broken bytes under another name
+                self.broken.setdefault(index, reasons[key])
+            elif index not in self.broken:
+                left.append(index)
+        return left
+
     def _go(self, readers: Readers, progress: Progress | None) -> None:
+        self._pixels = readers.rows
+        self._free = deque(range(0, len(self._pixels), self._size))
+        self._block: _Block | None = None
+        self._full: deque[_Block] = deque()
+        self._stop = False
         self._reading = len(readers.all)
         threads = [
             threading.Thread(target=self._guard, args=(self._read, reader), daemon=True)
@@ -217,9 +244,10 @@ class _Work:
             with self._change:
                 self._stop = True
                 self._change.notify_all()
-            readers.close()
+            readers.stop()
             for thread in threads:
                 thread.join()
+            readers.close()
             self._write_notes()
         if self._error is not None:
             raise self._error
@@ -239,7 +267,7 @@ class _Work:
                 key = keys[place].tobytes()
                 if key in listed:
                     self._done += 1
-                else:
+                elif start + place not in self.broken:
                     missing.append(start + place)
                 if any(key):
                     listed.add(key)
@@ -254,7 +282,11 @@ class _Work:
         asked: list[int] = []
         notes: list[bytes] = []
         for index in slab:
-            picture = plain(self.pictures[index])
+            try:
+                picture = plain(self.pictures[index])
+            except BrokenPicture as error:  # one that PIL had opened
+                self._break(index, str(error))
+                continue
             if not isinstance(picture, str):
                 self.keys[index] = np.frombuffer(content_key(picture), np.uint8)
                 continue
@@ -367,10 +399,10 @@ class _Work:
         """An encoder's thread: full blocks to vectors, and these to disk."""
         while True:
             with self._change:
-                while not self._full:
-                    if self._stop or not self._reading:
-                        return
+                while not self._full and self._reading and not self._stop:
                     self._change.wait()
+                if self._stop or not self._full:
+                    return
                 block = self._full.popleft()
             count = int(block.good.sum())
             if count:
@@ -386,6 +418,11 @@ class _Work:
         good = block.good[: block.reserved]
         pixels: Pixels = self._pixels[rows] if good.all() else self._pixels[rows][good]
         vectors = _halved(self.encoder.encode_images(pixels), self.encoder)
+        if vectors.shape != (len(pixels), self.encoder.dim):
+            raise ProofError(
+                f"encoder '{self.encoder.name}' gave vectors of shape {vectors.shape} for "
+                f"{len(pixels)} pictures: expected {(len(pixels), self.encoder.dim)}"
+            )
         with self._disk:
             self.store.append(block.keys[: block.reserved][good], vectors)
             self._write_notes()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from safetensors import SafetensorError
 
 from proof.errors import ProofError
 
@@ -26,11 +29,15 @@ def replacing(path: Path, *, wait: bool = True) -> Iterator[Path]:
     'all of it'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+    mine = uuid.uuid4().hex[:12]  # not the process: threads and other machines write here too
+    partial = path.with_name(f".{path.stem[:64]}.{mine}.partial{path.suffix}")
     try:
         partial.touch()
         mode = partial.stat().st_mode
-        yield partial
+        try:
+            yield partial
+        except SafetensorError as error:  # a full disk, by another name
+            raise OSError(f"cannot write '{path}': {error}") from None
         partial.chmod(mode)  # some writers replace the file by one of their own
         if wait:
             with partial.open("r+b") as file:

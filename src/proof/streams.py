@@ -56,11 +56,7 @@ class Stream:
         names = data.class_names
         if not 0 <= order_seed < 2**32:
             raise ProofError(f"order seed {order_seed}: expected a whole number from 0 to 2^32 - 1")
-        if isinstance(protocol, str):
-            sizes, name = parse_protocol(protocol, len(names))
-        else:
-            sizes, name = tuple(protocol), ",".join(map(str, protocol))
-            _check_sizes(sizes, len(names))
+        sizes, name = task_sizes(protocol, len(names))
         counts = torch.bincount(data.train.codes, minlength=len(names))
         if not counts.all():
             empty = [names[i] for i in (counts == 0).nonzero()[:, 0].tolist()]
@@ -99,6 +95,18 @@ class Stream:
     @cached_property
     def _tests(self) -> list[Split]:
         return [self.data.test.of(self.classes(index)) for index in range(len(self))]
+
+
+def task_sizes(protocol: str | Sequence[int], classes: int) -> tuple[tuple[int, ...], str]:
+    """Task sizes of a protocol or a list of sizes, and its name; an error if they do not fit.
+
+    >>> task_sizes([3, 4, 3], 10)
+    ((3, 4, 3), '3,4,3')
+    """
+    if isinstance(protocol, str):
+        return parse_protocol(protocol, classes)
+    _check_sizes(tuple(protocol), classes)
+    return tuple(protocol), ",".join(map(str, protocol))
 
 
 def parse_protocol(protocol: str, classes: int) -> tuple[tuple[int, ...], str]:

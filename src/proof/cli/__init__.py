@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import proof
-from proof.cli import bench, cache, data, demo, embed, encoders, methods
+from proof.cli import bench, cache, data, demo, embed, encoders, methods, source
 from proof.errors import ProofError
 
 app = typer.Typer(
@@ -49,7 +49,7 @@ def main() -> None:
     try:
         app()
     except ProofError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {source.printable(str(error))}", file=sys.stderr)
         sys.exit(2)
     except OSError as error:  # a full disk, a folder that went away
         print(f"error: {error}", file=sys.stderr)

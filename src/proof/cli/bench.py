@@ -14,7 +14,6 @@ from proof.errors import ProofError
 from proof.files import check_writable, replacing
 
 if TYPE_CHECKING:
-    from proof.embeddings import Embeddings
     from proof.runs import Record, Run
 
 _EXAMPLE = """
@@ -72,7 +71,7 @@ def bench(
     from proof.plugins import load_plugin
     from proof.reports import curves, tables
     from proof.runs import Run
-    from proof.streams import Stream
+    from proof.streams import Stream, task_sizes
 
     if resume and out is None:
         raise ProofError("--resume goes on with a folder: name it with --out DIR")
@@ -91,17 +90,24 @@ def bench(
     pictures = source.PictureOptions(
         encoder, preprocess, device, test_fraction, split_seed, classes, templates, strict
     )
-    embeddings = source.load(data, pictures)
-    cut = _list(sizes, "--sizes", int) if sizes else (protocol or _protocol(embeddings))
-    stream = Stream.of(embeddings, cut, order_seed)
     budget = Budget.parse(exemplars)
+    training_seeds = _list(seeds, "--seeds", int)
     for name, value in overrides.items():
         if value is not None and not any(name in given for given in options.values()):
             raise ProofError(f"--{name} {value}: none of {', '.join(specs)} is trained by epochs")
+    wanted = _list(sizes, "--sizes", int) if sizes else protocol
+
+    def check(classes: int, protocol: str | None) -> None:
+        """Before hours of encoding, that the classes can be cut into tasks."""
+        task_sizes(wanted or protocol or "B0-Inc10", classes)
+
+    embeddings = source.load(data, pictures, check)
+    cut = wanted or embeddings.metadata.get("protocol", "B0-Inc10")
+    stream = Stream.of(embeddings, cut, order_seed)
     runs = [
         Run(spec, stream, seed=seed, budget=budget, device=device, **options[spec])
         for spec in specs
-        for seed in _list(seeds, "--seeds", int)
+        for seed in training_seeds
     ]
     records = _go(runs, out, resume)
     print()
@@ -111,11 +117,6 @@ def bench(
     if plot:
         curves.draw(records, plot)
         print(f"curves drawn to {plot}")
-
-
-def _protocol(embeddings: Embeddings) -> str:
-    """The paper's for a known data set, else ten classes a task."""
-    return embeddings.metadata.get("protocol", "B0-Inc10")
 
 
 def _go(runs: list[Run], out: Path | None, resume: bool) -> list[Record]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from typing import Annotated
@@ -54,13 +55,14 @@ def show(context: typer.Context) -> None:
     if spaces:
         Console().print(table)
     else:
-        print(f"{cache.root} holds no embeddings")
+        print(f"{cache.root} holds no embeddings, {_size(cache.size())}")
 
 
 @app.command()
 def prune(
     unused_for: Annotated[
-        float | None, typer.Option(metavar="DAYS", help="Remove what was not used for so long.")
+        float | None,
+        typer.Option(metavar="DAYS", min=0, help="Remove what was not used for so long."),
     ] = None,
     max_size: Annotated[
         str | None,
@@ -80,15 +82,22 @@ def prune(
 
     if unused_for is None and max_size is None and encoder is None:
         raise ProofError("prune what? Give --unused-for DAYS, --max-size SIZE or --encoder NAME")
+    if unused_for is not None and math.isnan(unused_for):
+        raise ProofError("--unused-for nan: expected a number of days")
     limit = _bytes(max_size) if max_size is not None else None
     cache = Cache()
     spaces = cache.spaces()
     gone = []
     if encoder is not None:
-        gone = [s for s in spaces if s.encoder == encoder or s.fingerprint.startswith(encoder)]
+        gone = [
+            space
+            for space in spaces
+            if space.encoder == encoder
+            or (len(encoder) >= 8 and space.fingerprint.startswith(encoder))
+        ]
         if not gone:
             known = ", ".join(sorted({space.encoder for space in spaces})) or "none"
-            raise ProofError(f"--encoder {encoder}: not in the cache, which has {known}")
+            raise ProofError(f"--encoder '{encoder}': not in the cache, which has {known}")
     if unused_for is not None:
         gone += [space for space in spaces if time.time() - space.used > unused_for * 86400]
     if limit is not None:

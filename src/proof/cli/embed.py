@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from proof.cli import source
+from proof.errors import ProofError
 from proof.files import check_writable
 
 
@@ -37,6 +38,8 @@ def embed(
     """
     from proof.plugins import load_plugin
 
+    if output.suffix != ".safetensors":
+        raise ProofError(f"-o {output}: expected a name that ends in .safetensors")
     check_writable(output)
     for path in plugin or []:
         load_plugin(path)

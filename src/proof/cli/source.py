@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,23 +25,25 @@ EncoderName = Annotated[
     typer.Option(
         "--encoder",
         help="For pictures: ARCHITECTURE/TAG of open_clip, ARCHITECTURE/FILE, hf-hub:..., "
-        "local-dir:..., onnx:FOLDER. [default: ViT-B-16/laion400m_e32]",
-        show_default=False,
+        "local-dir:..., onnx:FOLDER.",
+        show_default="ViT-B-16/laion400m_e32",
     ),
 ]
 Preprocess = Annotated[
     str | None,
     typer.Option(
         help="squash: all of the picture, as the paper does; model: the model's own, which cuts "
-        "the edges off. [default: squash]",
-        show_default=False,
+        "the edges off.",
+        show_default="squash",
     ),
 ]
 TestFraction = Annotated[
     float | None,
-    typer.Option(help="Part of each class to test on, where DATA has no split. [default: 0.2]"),
+    typer.Option(
+        help="Part of each class to test on, where DATA has no split.", show_default="0.2"
+    ),
 ]
-SplitSeed = Annotated[int | None, typer.Option(help="Chooses that part. [default: 1993]")]
+SplitSeed = Annotated[int | None, typer.Option(help="Chooses that part.", show_default="1993")]
 Classes = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Only these classes, in this order; one on a line."),
@@ -54,6 +57,9 @@ Plugin = Annotated[
     typer.Option(metavar="FILE", help="A Python file with your own method or encoder."),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at a picture that is broken.")]
+
+
+Check = Callable[[int, str | None], None]  # classes, the protocol of a known data set
 
 
 @dataclass(frozen=True)
@@ -76,18 +82,19 @@ class PictureOptions:
         return [*found, "--strict"] if self.strict else found
 
 
-def load(data: str, options: PictureOptions) -> Embeddings:
-    """Embeddings of DATA: read where it is an embeddings file, else encoded."""
+def load(data: str, options: PictureOptions, check: Check | None = None) -> Embeddings:
+    """Embeddings of DATA: read where it is an embeddings file, else encoded. `check` is called
+    before that takes its time."""
     from proof.embeddings import Embeddings, builtin_data
 
     if data.endswith(".safetensors") or data in builtin_data():
         if given := options.given():
             raise ProofError(f"{given[0]} is for pictures: '{data}' holds embeddings already")
         return Embeddings.load(data)
-    return _encode(data, options)
+    return _encode(data, options, check)
 
 
-def _encode(data: str, options: PictureOptions) -> Embeddings:
+def _encode(data: str, options: PictureOptions, check: Check | None) -> Embeddings:
     import sys
 
     from proof.cli.progress import Bar
@@ -96,9 +103,9 @@ def _encode(data: str, options: PictureOptions) -> Embeddings:
     from proof.encoders import DEFAULT, load_encoder
     from proof.pictures.preprocessing import CHOICES
 
-    preprocess = options.preprocess or "squash"
+    preprocess = "squash" if options.preprocess is None else options.preprocess
     if preprocess not in CHOICES:
-        raise ProofError(f"--preprocess {preprocess}: expected {' or '.join(CHOICES)}")
+        raise ProofError(f"--preprocess '{preprocess}': expected {' or '.join(CHOICES)}")
     more: dict[str, Any] = {}
     if options.test_fraction is not None:
         more["test_fraction"] = options.test_fraction
@@ -107,7 +114,13 @@ def _encode(data: str, options: PictureOptions) -> Embeddings:
     dataset = open_dataset(
         data, classes=options.classes, templates=_templates(options.templates), **more
     )
-    encoder = load_encoder(options.encoder or DEFAULT, preprocess=preprocess, device=options.device)
+    if check:
+        check(len(dataset.class_names), dataset.metadata.get("protocol"))
+    encoder = load_encoder(
+        DEFAULT if options.encoder is None else options.encoder,
+        preprocess=preprocess,
+        device=options.device,
+    )
     try:
         with Bar() as bar:
             embeddings, broken = embed(dataset, encoder, progress=bar, strict=options.strict)
@@ -117,18 +130,33 @@ def _encode(data: str, options: PictureOptions) -> Embeddings:
             err=True,
         )
         raise typer.Exit(130) from None
+    if dataset.ignored:
+        print(f"{dataset.ignored:,} files that are no pictures were left out", file=sys.stderr)
     if broken:
         print(f"{len(broken)} broken pictures were left out:", file=sys.stderr)
         for picture in broken:
-            print(f"  {picture}", file=sys.stderr)
+            print(f"  {printable(str(picture))}", file=sys.stderr)
+    counts = embeddings.train.codes.bincount(minlength=len(embeddings.class_names)).tolist()
+    empty = [name for name, count in zip(embeddings.class_names, counts, strict=True) if not count]
+    if empty:
+        raise ProofError(
+            f"{data}: {len(empty)} of {len(counts)} classes have no training picture that can be "
+            f"read, first '{empty[0]}': mend the pictures, or leave the class out (--classes FILE)"
+        )
     return embeddings
+
+
+def printable(text: str) -> str:
+    """Control characters as their escapes: a file's name may hold any."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _templates(path: Path | None) -> list[str] | None:
     if path is None:
         return None
     try:
-        lines = [line.strip() for line in path.read_text().splitlines() if line.strip()]
+        text = path.read_text(encoding="utf-8-sig")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise ProofError(f"--templates {path}: {error}") from None
     for line in lines:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,8 +49,3 @@ class Encoder(ABC):
     @abstractmethod
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Vectors (n, dim), not normalised."""
-
-    @property
-    def slug(self) -> str:
-        """The name as part of a file name."""
-        return re.sub(r"[^A-Za-z0-9._-]+", "-", self.name).strip("-.")[-60:] or "encoder"

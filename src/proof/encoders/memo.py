@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -13,6 +14,8 @@ from proof.encoders.base import Facts
 from proof.files import replacing
 from proof.pictures.preprocessing import Preprocessing
 from proof.pictures.reader import file_status
+
+Stamps = list[tuple[str, tuple[int, ...]]]
 
 
 def recall(cache: Cache, name: str, version: str) -> Facts | None:
@@ -29,16 +32,24 @@ def recall(cache: Cache, name: str, version: str) -> Facts | None:
         return None
 
 
-def note(cache: Cache, name: str, version: str, files: Sequence[Path], facts: Facts) -> None:
-    """Note the facts of an encoder that was made from `files` by `version` of its library."""
-    files = [path.resolve() for path in files]
+def stamp(files: Sequence[Path]) -> Stamps:
+    """Files, or folders, as they are now: to be taken before an encoder is made from them."""
+    paths = [path.resolve() for path in files]
+    return [(str(path), file_status(path.stat())) for path in paths]
+
+
+def note(cache: Cache, name: str, version: str, stamps: Stamps, facts: Facts) -> None:
+    """Note the facts of an encoder that was made from files by `version` of its library, unless
+    they have changed since they were stamped."""
+    if stamp([Path(path) for path, _ in stamps]) != stamps:
+        return
     text = {
         "name": name,
         "version": version,
-        "files": [(str(path), file_status(path.stat())) for path in files],
+        "files": stamps,
         "facts": dataclasses.asdict(facts),
     }
-    with replacing(_path(cache, name)) as partial:
+    with contextlib.suppress(OSError), replacing(_path(cache, name)) as partial:  # if it can be
         partial.write_text(json.dumps(text, indent=1) + "\n")
 
 

@@ -92,13 +92,14 @@ class OnnxEncoder(Encoder):
         """As they were noted, so that the files are hashed once for as long as they stay."""
         facts = self._noted()
         if facts is None:
+            stamps = memo.stamp(self._folder.files())
             facts = Facts(
                 fingerprint=self._hash(),
                 dim=self._image.dim,
                 logit_scale=self._folder.logit_scale,
                 preprocessing=self._folder.preprocessing,
             )
-            memo.note(self._cache, self._key, self._version(), self._folder.files(), facts)
+            memo.note(self._cache, self._key, self._version(), stamps, facts)
         return facts
 
     def _noted(self) -> Facts | None:

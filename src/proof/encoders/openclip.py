@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 import threading
 import warnings
 import zipfile
@@ -31,6 +32,8 @@ class OpenClipEncoder(Encoder):
     """A model of open_clip. It is loaded when there is something to encode, not before."""
 
     def __init__(self, name: str, *, preprocess: str, device: str, cache: Cache) -> None:
+        if not re.fullmatch(r"auto|cpu|mps|(cuda|xpu)(:\d+)?", device):
+            raise ProofError(f"device '{device}': expected auto, cpu, cuda, cuda:1, ...")
         self._cache, self._device = cache, device
         self._loaded: _Loaded | None = None
         name = _absolute(name)
@@ -38,7 +41,7 @@ class OpenClipEncoder(Encoder):
         if facts is None:
             self._loaded = _load(name)
             facts = self._loaded.facts
-            memo.note(cache, name, _version(), self._loaded.files, facts)
+            memo.note(cache, name, _version(), self._loaded.stamps, facts)
         super().__init__(name, facts, preprocess)
         self._half: bool | None = None  # whether half precision is near enough; None: not tried
         self._loading = threading.RLock()  # two batches may come at once
@@ -71,7 +74,7 @@ class OpenClipEncoder(Encoder):
                     f"time: try --device cpu or a smaller model"
                 ) from None
         torch.cuda.empty_cache()
-        self.batch_size = len(pixels) // 2
+        self.batch_size = min(self.batch_size, len(pixels) // 2)
         return self._in_pieces(pixels)
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
@@ -97,10 +100,9 @@ class OpenClipEncoder(Encoder):
         return stream
 
     def _in_pieces(self, pixels: Pixels) -> Vectors:
-        pieces = range(0, len(pixels), self.batch_size)
-        return np.concatenate(
-            [self.encode_images(pixels[start : start + self.batch_size]) for start in pieces]
-        )
+        size = self.batch_size  # which another thread may make smaller
+        pieces = range(0, len(pixels), size)
+        return np.concatenate([self.encode_images(pixels[at : at + size]) for at in pieces])
 
     def forward(self, batch: Any) -> Any:
         """The model alone, on a tensor of pixels (n, height, width, 3) that is on its device."""
@@ -117,19 +119,22 @@ class OpenClipEncoder(Encoder):
         import torch
         from torch.nn.functional import cosine_similarity
 
-        exact = self.forward(batch)
-        self._model().visual.half()
-        self._half = True
-        near = self.forward(batch)
-        if not bool((cosine_similarity(exact, near) > _KEEPS).all()):  # NaN, too
-            self._half, self._loaded = False, None
-            self._model()  # the weights as they were
-        torch.cuda.synchronize()  # seen by all streams
+        exact, near = self.forward(batch), None
+        try:
+            self._half = True
+            self._model().visual.half()
+            near = self.forward(batch)
+        finally:
+            if near is None or not bool((cosine_similarity(exact, near) > _KEEPS).all()):
+                self._half = False if near is not None else None
+                self._loaded = None
+                self._model()  # the weights as they were
+            torch.cuda.synchronize()  # seen by all streams
 
     def _ready(self) -> _Loaded:
         if self._loaded is None:
             loaded = _load(self.name)
-            memo.note(self._cache, self.name, _version(), loaded.files, loaded.facts)
+            memo.note(self._cache, self.name, _version(), loaded.stamps, loaded.facts)
             if loaded.facts.fingerprint != self.fingerprint:
                 raise ProofError(
                     f"the weights of '{self.name}' are others than those that were noted: run the "
@@ -158,7 +163,7 @@ class _Loaded:
     model: Any
     tokenizer: Any
     facts: Facts
-    files: list[Path]
+    stamps: memo.Stamps  # of its files, from before they were read
     placed: bool = False  # on its device
 
 
@@ -185,10 +190,15 @@ def list_pretrained() -> list[str]:
 def _absolute(name: str) -> str:
     """The name with its path, if it has one, made absolute: `local-dir:clip` is another model in
     another folder."""
-    head, mark, path = name.partition(":" if name.startswith("local-dir:") else "/")
-    if name.startswith("hf-hub:") or not Path(path).exists() or not path:
+    if name.startswith("local-dir:"):
+        folder = Path(name.removeprefix("local-dir:")).expanduser()
+        return f"local-dir:{folder.resolve()}" if folder.is_dir() else name
+    arch, _, file = name.partition("/")
+    is_path = "/" in file or "." in file  # tags have neither
+    path = Path(file).expanduser()
+    if name.startswith("hf-hub:") or not is_path or not path.is_file():
         return name
-    return f"{head}{mark}{Path(path).resolve()}"
+    return f"{arch}/{path.resolve()}"
 
 
 def _version() -> str:
@@ -211,17 +221,22 @@ def _import() -> Any:
 def _load(name: str) -> _Loaded:
     """The model with its weights, on the CPU in single precision. Never a random one."""
     open_clip = _import()
-    with _quiet():
+    with _quiet() as said:
         if name.startswith(("hf-hub:", "local-dir:")):
-            model, tokenizer, files, config = _from_schema(open_clip, name)
+            model, tokenizer, stamps, config = _from_schema(open_clip, name)
         else:
-            model, tokenizer, files, config = _from_architecture(open_clip, name)
+            model, tokenizer, stamps, config = _from_architecture(open_clip, name)
+        if any(line.startswith("Resizing position embedding") for line in said):
+            raise ProofError(
+                f"encoder '{name}': the weights are for pictures or texts of another size than the "
+                f"architecture's: name the one that they were trained with"
+            )
         model.eval().requires_grad_(False)
         facts = _facts(open_clip, model, tokenizer, config)
-    return _Loaded(model, tokenizer, facts, files)
+    return _Loaded(model, tokenizer, facts, stamps)
 
 
-def _from_architecture(open_clip: Any, name: str) -> tuple[Any, Any, list[Path], Any]:
+def _from_architecture(open_clip: Any, name: str) -> tuple[Any, Any, memo.Stamps, Any]:
     arch, stroke, source = name.partition("/")
     config = open_clip.get_model_config(arch)
     if config is None:
@@ -252,6 +267,7 @@ def _from_architecture(open_clip: Any, name: str) -> tuple[Any, Any, list[Path],
                 f"{', '.join(tags)}"
             )
     config["quick_gelu"] = bool(config.get("quick_gelu", False)) or quick
+    stamps = memo.stamp([file])
     try:
         if _is_torchscript(file):  # OpenAI's own files
             model = open_clip.load_openai_model(str(file), precision="fp32", device="cpu")
@@ -264,11 +280,13 @@ def _from_architecture(open_clip: Any, name: str) -> tuple[Any, Any, list[Path],
                 require_pretrained=True,
             )
     except Exception as error:
-        raise ProofError(f"encoder '{name}': {_first_line(error)} (in '{file}')") from error
-    return model, open_clip.get_tokenizer(arch), [file], config
+        raise ProofError(
+            f"encoder '{name}': '{file}' does not hold weights of {arch}: {_first_line(error)}"
+        ) from error
+    return model, open_clip.get_tokenizer(arch), stamps, config
 
 
-def _from_schema(open_clip: Any, name: str) -> tuple[Any, Any, list[Path], Any]:
+def _from_schema(open_clip: Any, name: str) -> tuple[Any, Any, memo.Stamps, Any]:
     schema, _, place = name.partition(":")
     try:
         if schema == "local-dir":
@@ -289,6 +307,7 @@ def _from_schema(open_clip: Any, name: str) -> tuple[Any, Any, list[Path], Any]:
 
             config_file = Path(hf_hub_download(place, "open_clip_config.json"))
             files = [Path(download_pretrained_from_hf(place))]
+        stamps = memo.stamp([config_file, *files, config_file.parent])
         model = open_clip.create_model(name, require_pretrained=True)
         tokenizer = open_clip.get_tokenizer(name)
         config = json.loads(config_file.read_text())["model_cfg"]
@@ -303,7 +322,7 @@ def _from_schema(open_clip: Any, name: str) -> tuple[Any, Any, list[Path], Any]:
             else "expected open_clip_config.json and its weights there"
         )
         raise ProofError(f"encoder '{name}': {_first_line(error)}. {where}") from error
-    return model, tokenizer, [config_file, *files], config
+    return model, tokenizer, stamps, config
 
 
 def _download(name: str, tag: dict[str, Any]) -> Path:
@@ -336,7 +355,7 @@ def _facts(open_clip: Any, model: Any, tokenizer: Any, config: Any) -> Facts:
     with torch.inference_mode():
         dim = model.encode_text(tokenizer(["a"])).shape[1]
     return Facts(
-        fingerprint=_fingerprint(model, config),
+        fingerprint=_fingerprint(model, tokenizer, config),
         dim=dim,
         logit_scale=float(model.logit_scale.detach().exp()),
         preprocessing=Preprocessing(
@@ -350,11 +369,13 @@ def _facts(open_clip: Any, model: Any, tokenizer: Any, config: Any) -> Facts:
     )
 
 
-def _fingerprint(model: Any, config: Any) -> str:
-    """A hash of every weight and of the architecture, whatever file they came from."""
+def _fingerprint(model: Any, tokenizer: Any, config: Any) -> str:
+    """A hash of every weight, of the architecture and of what the tokenizer does, whatever files
+    they came from."""
     import torch
 
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode())
+    digest.update(tokenizer(["a photo of a Zebra, 3 Äpfel & more."]).numpy().tobytes())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tuple(tensor.shape)}".encode())
         values = tensor.detach().to(torch.float32).contiguous()
@@ -371,19 +392,31 @@ def _is_torchscript(file: Path) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    if len(lines) > 1 and lines[0].endswith(":"):
+        lines[0] = f"{lines[0]} {lines[1][:200]}"
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """open_clip says on the root logger what our errors say better."""
-    logger = logging.getLogger()
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
+def _quiet() -> Iterator[list[str]]:
+    """What open_clip says on the root logger goes into a list: our errors say it better."""
+    said: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    logger, hub = logging.getLogger(), logging.getLogger("huggingface_hub")
+    level, handlers, hub_level = logger.level, logger.handlers, hub.level
+    logger.setLevel(logging.INFO)
+    logger.handlers = [Listener()]
+    hub.setLevel(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield
+            yield said
     finally:
-        logger.setLevel(before)
+        logger.setLevel(level)
+        logger.handlers = handlers
+        hub.setLevel(hub_level)

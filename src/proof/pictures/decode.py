@@ -16,15 +16,15 @@ from PIL import Image, UnidentifiedImageError
 
 from proof.pictures.preprocessing import Preprocessing
 
-MAX_PIXELS = 178_956_970  # Pillow's own limit: 537 MB as RGB
+MAX_PIXELS = 178_956_970  # Pillow's own limit: 537 MB as RGB, and as much again on the way
 LARGE_PIXELS = 25_000_000  # above this, one picture at a time is decoded, however many cores
 # What Pillow reads by itself. Not in it: formats that start other programs (EPS, WMF).
 _FORMATS = (
     "JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "AVIF", "HEIF", "JPEG2000",
-    "PPM", "TGA", "ICO", "PCX", "QOI",
+    "PPM", "TGA", "PCX", "QOI",
 )  # fmt: skip
 _COMMON = ("JPEG", "PNG", "GIF", "BMP", "PPM")
-_ORIENTATION = 0x0112
+_ORIENTATION, _TILE_WIDTH, _TILE_LENGTH = 0x0112, 322, 323
 _TURN = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -35,6 +35,12 @@ _TURN = {
     8: Image.Transpose.ROTATE_90,
 }
 _one_large_picture = threading.Lock()
+# What Pillow's readers raise on damaged files, by their source and by fuzzing them.
+_DAMAGE = (
+    OSError, SyntaxError, ValueError, TypeError, IndexError, KeyError, AttributeError, EOFError,
+    OverflowError, ArithmeticError, RuntimeError, MemoryError, struct.error, zlib.error,
+    Image.DecompressionBombError,
+)  # fmt: skip
 
 Pixels = NDArray[np.uint8]
 
@@ -70,7 +76,13 @@ def decode(
         extent: tuple[float, float] = image.size
         if image.format in ("JPEG", "MPO"):
             extent = _decode_small(image, preprocessing)
-            pixels = image.width * image.height
+            if not image.info.get("progressive"):  # those are held whole while they are decoded
+                pixels = image.width * image.height
+        if image.format == "TIFF":  # a tile may be larger than the picture
+            tags = getattr(image, "tag_v2", {})
+            pixels = max(pixels, tags.get(_TILE_WIDTH, 0) * tags.get(_TILE_LENGTH, 0))
+            if pixels > MAX_PIXELS:
+                raise BrokenPicture(f"a tile of over {MAX_PIXELS:,} pixels")
         with one_large_picture if pixels > LARGE_PIXELS else nullcontext():
             image.load()
             turn = _turn(image)
@@ -83,16 +95,19 @@ def decode(
         raise
     except UnidentifiedImageError:
         raise BrokenPicture(_unidentified(data)) from None
-    except Image.DecompressionBombError:
-        raise BrokenPicture(f"over {MAX_PIXELS:,} pixels: make it smaller first") from None
-    except MemoryError:
-        raise BrokenPicture("not enough memory to decode it") from None
-    # What Pillow's readers raise on damaged files, by their source and by fuzzing them.
-    except (
-        OSError, SyntaxError, ValueError, TypeError, IndexError, KeyError, AttributeError,
-        EOFError, OverflowError, ArithmeticError, RuntimeError, struct.error, zlib.error,
-    ) as error:  # fmt: skip
-        raise BrokenPicture(f"damaged: {error}" if str(error) else "damaged") from None
+    except _DAMAGE as error:
+        raise BrokenPicture(_damaged(error)) from None
+
+
+def from_pil(image: Image.Image) -> Pixels:
+    """RGB pixels (height, width, 3) of a picture that PIL has opened, turned as EXIF says."""
+    try:
+        image.load()
+        turn = _turn(image)
+        rgb = to_rgb(image)
+        return np.asarray(rgb if turn is None else rgb.transpose(turn))
+    except _DAMAGE as error:
+        raise BrokenPicture(_damaged(error)) from None
 
 
 def resize_pixels(pixels: Pixels, preprocessing: Preprocessing) -> Pixels:
@@ -102,7 +117,7 @@ def resize_pixels(pixels: Pixels, preprocessing: Preprocessing) -> Pixels:
 
 def to_rgb(image: Image.Image) -> Image.Image:
     """RGB as a person would see the picture: transparency on white, 16 bits scaled to 8."""
-    if image.mode == "RGB":
+    if image.mode == "RGB" and "transparency" not in image.info:
         return image
     if image.mode.startswith("I;16") or image.mode == "I":
         values = np.asarray(image)
@@ -154,6 +169,14 @@ def _formats() -> tuple[str, ...]:
         register_heif_opener()
     Image.init()
     return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+def _damaged(error: BaseException) -> str:
+    if isinstance(error, Image.DecompressionBombError):
+        return f"over {MAX_PIXELS:,} pixels: make it smaller first"
+    if isinstance(error, MemoryError):
+        return "not enough memory to decode it"
+    return f"damaged: {error}" if str(error) else "damaged"
 
 
 def _too_large(width: int, height: int) -> str:

@@ -14,6 +14,7 @@ from proof.errors import ProofError
 
 CHOICES = ("squash", "model")
 OPEN_CLIP_MODES = {"shortest": "crop", "longest": "pad", "squash": "squash"}  # its words, ours
+_DECODING = 1  # another number where pictures are decoded otherwise: a part of the cache's key
 _FILTERS = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
 _MODES = {
     "squash": "the whole picture, its sides scaled apart",
@@ -54,7 +55,8 @@ class Preprocessing:
 
     @property
     def fingerprint(self) -> str:
-        return hashlib.sha256(json.dumps(dataclasses.asdict(self)).encode()).hexdigest()[:8]
+        values = [_DECODING, dataclasses.asdict(self)]
+        return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:8]
 
     def choose(self, choice: str) -> Preprocessing:
         """This one (`model`), or the paper's (`squash`): exactly the size, whatever the shape."""

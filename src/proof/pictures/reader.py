@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import struct
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from proof.errors import ProofError
-from proof.pictures.decode import BrokenPicture, Pixels, decode, resize_pixels, to_rgb
+from proof.pictures.decode import BrokenPicture, Pixels, decode, from_pil, resize_pixels
 from proof.pictures.preprocessing import Preprocessing
 
 # A file, the bytes of one, or what is decoded already: an array (h, w, 3) or (h, w), or PIL's.
@@ -28,7 +27,8 @@ Picture = str | os.PathLike[str] | bytes | Pixels | Image.Image
 
 KEY = 32  # bytes of a key
 MAX_BYTES = 1 << 30  # a larger file is no picture
-_STATUS = struct.Struct("QQqqq")
+_HOLD = 64_000_000  # bytes of files that a reader keeps between reading and decoding
+CHANGED = "it was changed while it was read"
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,20 @@ class Contents:
     files: NDArray[np.uint8]  # (n, 32), of the file: its path and what `stat` says of it, or zeros
     changed: NDArray[np.int64]  # when the file was last changed, in nanoseconds
     broken: dict[int, str]  # which could not be read, and why
+
+
+@dataclass(frozen=True)
+class _Again:
+    """A file that is too large to be held with the others, and is read again for its pixels."""
+
+    path: str
+    key: bytes
+
+    def read(self) -> bytes:
+        data = read_file(self.path)[0]
+        if content_key(data) != self.key:
+            raise BrokenPicture(CHANGED)
+        return data
 
 
 class Reader:
@@ -53,7 +67,7 @@ class Reader:
         self.preprocessing = preprocessing
         self.rows = rows  # (many, height, width, 3): where the pixels go
         self._one_large_picture = one_large_picture or threading.Lock()
-        self._held: list[bytes | Pixels] = []
+        self._held: list[bytes | Pixels | _Again] = []
 
     def read(self, pictures: Sequence[str | bytes | Pixels]) -> Contents:
         """Read pictures and hold them until the next call."""
@@ -61,17 +75,21 @@ class Reader:
         keys, files = np.zeros((count, KEY), np.uint8), np.zeros((count, KEY), np.uint8)
         changed = np.zeros(count, np.int64)
         broken: dict[int, str] = {}
-        self._held = []
+        self._held, held = [], 0
         for index, picture in enumerate(pictures):
-            data: bytes | Pixels = b""
+            data: bytes | Pixels | _Again = b""
             try:
                 if isinstance(picture, str):
                     data, status = read_file(picture)
                     files[index] = np.frombuffer(file_key(picture, status), np.uint8)
-                    changed[index] = max(status[3:])
+                    changed[index] = min(max(status[3:]), np.iinfo(np.int64).max)
                 else:
                     data = picture
-                keys[index] = np.frombuffer(content_key(data), np.uint8)
+                key = content_key(data)
+                keys[index] = np.frombuffer(key, np.uint8)
+                held += len(data)
+                if isinstance(picture, str) and held > _HOLD:
+                    data = _Again(picture, key)
             except BrokenPicture as error:
                 broken[index] = str(error)
             self._held.append(data)
@@ -83,6 +101,8 @@ class Reader:
         for index, row in wanted:
             held = self._held[index]
             try:
+                if isinstance(held, _Again):
+                    held = held.read()
                 self.rows[row] = (
                     decode(held, self.preprocessing, self._one_large_picture)
                     if isinstance(held, bytes)
@@ -113,8 +133,12 @@ def read_file(path: str) -> tuple[bytes, tuple[int, ...]]:
             after = os.fstat(file.fileno())
     except OSError as error:
         raise BrokenPicture(error.strerror or str(error)) from None
+    except ValueError as error:  # a path that cannot be one
+        raise BrokenPicture(str(error)) from None
+    except MemoryError:
+        raise BrokenPicture("not enough memory to read it") from None
     if file_status(before) != file_status(after):
-        raise BrokenPicture("it was changed while it was read")
+        raise BrokenPicture(CHANGED)
     return data, file_status(before)
 
 
@@ -131,7 +155,7 @@ def file_status(status: os.stat_result) -> tuple[int, ...]:
 
 def file_key(path: str, status: Sequence[int]) -> bytes:
     """32 bytes that stand for a file as it is now."""
-    return hashlib.sha256(_STATUS.pack(*status) + os.fsencode(path)).digest()
+    return hashlib.sha256(repr(tuple(status)).encode() + os.fsencode(path)).digest()
 
 
 def content_key(picture: bytes | Pixels) -> bytes:
@@ -144,13 +168,13 @@ def content_key(picture: bytes | Pixels) -> bytes:
 
 
 def plain(picture: Picture) -> str | bytes | Pixels:
-    """A picture as a path, bytes, or RGB pixels (height, width, 3)."""
+    """A picture as a path, bytes, or RGB pixels (height, width, 3). PIL's may be broken."""
     if isinstance(picture, bytes):
         return picture
     if isinstance(picture, str | os.PathLike):
         return os.path.abspath(picture)  # noqa: PTH100
     if isinstance(picture, Image.Image):
-        return np.asarray(to_rgb(picture))
+        return from_pil(picture)
     array = np.asarray(picture)
     if array.ndim == 2:
         array = np.repeat(array[:, :, None], 3, axis=2)

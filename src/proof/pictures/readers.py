@@ -16,13 +16,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from proof.errors import ProofError
 from proof.pictures.decode import Pixels
 from proof.pictures.preprocessing import Preprocessing
-from proof.pictures.reader import KEY, Contents, Reader
+from proof.pictures.reader import CHANGED, KEY, Contents, Reader
 from proof.pictures.worker_protocol import receive, send
 
 FEW = 64  # below this, starting processes takes longer than they save
 _DIED = "decoding it ended the process: out of memory?"
+_START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv.pop(1))
+from proof.pictures.worker import main
+main()
+"""
 
 
 class AnyReader(Protocol):
@@ -43,30 +50,41 @@ class RemoteReader:
             {"preprocessing": dataclasses.asdict(preprocessing), "file": file, "shape": shape}
         )
         self._closed = False
-        self._process = self._start()
-        self._held: Sequence[str | bytes | Pixels] = ()
+        self._start()
+        self._given: Sequence[str | bytes | Pixels] = ()
+        self._keys = np.empty((0, KEY), np.uint8)
+        self._holds = True  # whether the process holds what was given
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "proof.pictures.worker", self._settings],
+    def _start(self) -> None:
+        # With this process's own path, and without the working folder: that may be anybody's.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _START, json.dumps(sys.path), self._settings],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # libraries complain there about damaged pictures
             pass_fds=[self._file],
+            process_group=0,  # Ctrl-C is the parent's to handle
         )
+        self._up = False
 
     def read(self, pictures: Sequence[str | bytes | Pixels]) -> Contents:
-        self._held = pictures
+        self._given, self._holds = pictures, True
         try:
-            return self._read(pictures)
+            contents = self._read(pictures)
         except (EOFError, OSError):
-            return _joined([self._read_alone(picture) for picture in pictures])
+            self._holds = False
+            contents = _joined([self._read_alone(picture) for picture in pictures])
+        self._keys = contents.keys
+        return contents
 
     def decode(self, wanted: Sequence[tuple[int, int]]) -> list[str]:
-        try:
-            reasons: list[str] = self._ask(("decode", wanted))[0]
-            return reasons
-        except (EOFError, OSError):
-            return [self._decode_alone(index, row) for index, row in wanted]
+        if self._holds:
+            try:
+                reasons: list[str] = self._ask(("decode", wanted))[0]
+                return reasons
+            except (EOFError, OSError):
+                self._holds = False
+        return [self._decode_alone(index, row) for index, row in wanted]
 
     def _read(self, pictures: Sequence[str | bytes | Pixels]) -> Contents:
         items = [_item(picture) for picture in pictures]
@@ -90,7 +108,11 @@ class RemoteReader:
     def _decode_alone(self, index: int, row: int) -> str:
         self._restart()
         try:
-            self._read([self._held[index]])
+            again = self._read([self._given[index]])
+            if again.broken:
+                return again.broken[0]
+            if not np.array_equal(again.keys[0], self._keys[index]):
+                return CHANGED
             reasons: list[str] = self._ask(("decode", [(0, row)]))[0]
             return reasons[0]
         except (EOFError, OSError):
@@ -99,17 +121,33 @@ class RemoteReader:
     def _ask(self, message: Any, *blobs: bytes) -> tuple[Any, list[bytes]]:
         assert self._process.stdin
         assert self._process.stdout
+        self._wait_until_up()
         send(self._process.stdin, message, *blobs)
         answer, arrays = receive(self._process.stdout)
         if isinstance(answer, dict):
             raise RuntimeError(answer["mistake"])
         return answer, arrays
 
+    def _wait_until_up(self) -> None:
+        if self._up:
+            return
+        assert self._process.stdout
+        try:
+            receive(self._process.stdout)
+        except (EOFError, OSError):
+            if self._closed:
+                raise EOFError from None
+            raise ProofError(
+                f"a process that reads pictures does not start: "
+                f"`{sys.executable} -c 'import proof.pictures.worker'` says why"
+            ) from None
+        self._up = True
+
     def _restart(self) -> None:
         if self._closed:
             raise EOFError
         self._end()
-        self._process = self._start()
+        self._start()
 
     def stop(self) -> None:
         """Have the process ended, whatever it is at."""
@@ -154,9 +192,13 @@ class Readers:
                 for _ in range(min(count, pictures))
             ]
 
-    def close(self) -> None:
+    def stop(self) -> None:
+        """Have all readers ended, whatever they are at."""
         for reader in self.all:
             reader.stop()
+
+    def close(self) -> None:
+        self.stop()
         for reader in self.all:
             reader.close()
         if self._file >= 0:

@@ -1,6 +1,6 @@
 """The process behind a `RemoteReader`: reads pictures, writes pixels into shared memory.
 
-Started as `python -m proof.pictures.worker`, with the shared memory as an open file. It is a
+Started by a `RemoteReader`, with the shared memory as an open file. It is a
 process of its own and not a fork, so that it imports no torch, holds no lock of its parent and
 works from a script without a main guard. It ends when its parent does.
 """
@@ -11,7 +11,6 @@ import fcntl
 import json
 import mmap
 import os
-import signal
 import sys
 import traceback
 import warnings
@@ -39,7 +38,6 @@ class FileLock:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     warnings.simplefilter("ignore")  # of Pillow, on pictures: they would fill the screen
     os.nice(5)  # where pixels and the model compete for the cores, the model goes first
     settings = json.loads(sys.argv[1])
@@ -49,6 +47,7 @@ def main() -> None:
     reader = Reader(preprocessing, rows, FileLock(settings["file"]))
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # nothing but answers goes through the pipe
+    send(answers, "up")
     while True:
         try:
             (verb, items), blobs = receive(requests)
@@ -56,6 +55,8 @@ def main() -> None:
             return
         try:
             send(answers, *_answer(reader, verb, items, blobs))
+        except BrokenPipeError:  # the parent is gone
+            return
         except Exception:  # a mistake of ours, not of the picture
             send(answers, {"mistake": traceback.format_exc()})
 
@@ -74,7 +75,3 @@ def _item(item: Any, blobs: Iterator[bytes]) -> str | bytes | np.ndarray[Any, An
         return item
     data = next(blobs)
     return data if item is None else np.frombuffer(data, np.uint8).reshape(item)
-
-
-if __name__ == "__main__":
-    main()

@@ -20,4 +20,7 @@ def receive(pipe: IO[bytes]) -> tuple[Any, list[bytes]]:
     if not line.endswith(b"\n"):
         raise EOFError
     message, sizes = json.loads(line)
-    return message, [pipe.read(size) for size in sizes]
+    blobs = [pipe.read(size) for size in sizes]
+    if [len(blob) for blob in blobs] != sizes:
+        raise EOFError
+    return message, blobs
