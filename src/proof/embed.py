@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,7 +42,11 @@ def embed(
         encoded = encode_pictures(
             part.pictures, encoder, cache=cache, progress=report, strict=strict
         )
-        broken.extend(encoded.broken)
+        for picture in encoded.broken:
+            if picture.picture.startswith("picture "):  # it has no path; say of which part it is
+                title = f"{what.removesuffix('s')} {picture.index + 1}"
+                picture = replace(picture, picture=title)
+            broken.append(picture)
         code = {name: index for index, name in enumerate(dataset.class_names)}
         codes = np.array([code[part.labels[index]] for index in encoded.good], np.int64)
         return Split(
