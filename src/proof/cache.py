@@ -53,7 +53,8 @@ class Shard:
 
     @classmethod
     def open(cls, path: Path) -> Shard | None:
-        """The shard, or None where the file is not whole: then its rows are encoded again."""
+        """The shard, or None where the file is not whole: then its rows are encoded again. An
+        OSError where it is gone, or where no more files may be open."""
         try:
             with path.open("rb") as file:
                 length = int.from_bytes(file.read(8), "little")
@@ -72,13 +73,16 @@ class Shard:
             if len(keys) < _SMALL and header["__metadata__"]["check"] != _check(keys, values):
                 return None  # the power went before the disk had all of it
             return cls(path, keys, values)
-        except OSError:  # gone, or no more files may be open
-            raise
         except (ValueError, KeyError, TypeError):
             return None
 
     def __len__(self) -> int:
         return len(self.keys)
+
+
+def shard_files(folder: Path) -> list[Path]:
+    """The shards of a store, and not those that are being written."""
+    return sorted(folder.glob("[!.]*.safetensors"))
 
 
 class View:
@@ -134,7 +138,7 @@ class Store:
         known = {shard.path: shard for shard in self.view.shards}
         for _ in range(_TRIES):
             try:
-                opened = [known.get(path) or Shard.open(path) for path in self._files()]
+                opened = [known.get(path) or Shard.open(path) for path in shard_files(self.folder)]
                 break
             except FileNotFoundError:  # merged into another by another process, this moment
                 time.sleep(0.01)
@@ -201,13 +205,6 @@ class Store:
         if shard is None:
             raise ProofError(f"'{path}' was written and cannot be read back: is the disk well?")
         return shard
-
-    def _files(self) -> list[Path]:
-        if not self.folder.is_dir():
-            return []
-        return sorted(
-            path for path in self.folder.glob("*.safetensors") if not path.name.startswith(".")
-        )
 
     def _fits(self, shard: Shard) -> bool:
         return shard.values.shape[1] == self.width and shard.values.dtype == self.kind
@@ -316,7 +313,7 @@ class Cache:
             name = f"images-{encoder.preprocessing.mode}-{encoder.preprocessing.fingerprint}"
         folder = self.root / "embeddings" / encoder.fingerprint[:16] / name
         text = json.dumps(about, indent=1) + "\n"
-        with contextlib.suppress(OSError), replacing(folder / "about.json") as partial:
+        with contextlib.suppress(OSError), replacing(folder / "about.json", wait=False) as partial:
             partial.write_text(text)  # unless the cache is read-only, and has all that is asked
         return Store(folder, encoder.dim)
 
@@ -326,7 +323,7 @@ class Cache:
         for about in self.root.glob("embeddings/*/*/about.json"):
             try:
                 facts = json.loads(about.read_text())
-                shards = [Shard.open(path) for path in about.parent.glob("[!.]*.safetensors")]
+                shards = [Shard.open(path) for path in shard_files(about.parent)]
                 found.append(
                     Space(
                         about.parent,

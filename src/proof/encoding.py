@@ -101,8 +101,9 @@ def encode_texts(
     missing = {digests[i]: texts[i] for i in np.flatnonzero(store.view.find(keys) < 0).tolist()}
     if missing:
         encoder.prepare()
-        for start in range(0, len(missing), _TEXTS):
-            some = list(missing)[start : start + _TEXTS]
+        wanted = list(missing)
+        for start in range(0, len(wanted), _TEXTS):
+            some = wanted[start : start + _TEXTS]
             vectors = _halved(encoder.encode_texts([missing[key] for key in some]), encoder)
             store.append(np.frombuffer(b"".join(some), np.uint8).reshape(-1, KEY), vectors)
         store.merge()

@@ -97,13 +97,16 @@ def bench(
             raise ProofError(f"--{name} {value}: none of {', '.join(specs)} is trained by epochs")
     wanted = _list(sizes, "--sizes", int) if sizes else protocol
 
-    def check(classes: int, protocol: str | None) -> None:
+    def cut(own: str | None) -> str | list[int]:
+        """What is asked for, else the protocol that a known data set has of its own."""
+        return wanted or own or "B0-Inc10"
+
+    def check(classes: int, own: str | None) -> None:
         """Before hours of encoding, that the classes can be cut into tasks."""
-        task_sizes(wanted or protocol or "B0-Inc10", classes)
+        task_sizes(cut(own), classes)
 
     embeddings = source.load(data, pictures, check)
-    cut = wanted or embeddings.metadata.get("protocol", "B0-Inc10")
-    stream = Stream.of(embeddings, cut, order_seed)
+    stream = Stream.of(embeddings, cut(embeddings.metadata.get("protocol")), order_seed)
     runs = [
         Run(spec, stream, seed=seed, budget=budget, device=device, **options[spec])
         for spec in specs

@@ -2,57 +2,32 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.progress import (
-    BarColumn,
-    Progress,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
+from proof.cli.progress import Live
+
 if TYPE_CHECKING:
     from proof.runs import Record, Run
 
 
-class Display:
+class Display(Live):
     """Shows each run's tasks, its accuracy so far and the time left."""
 
     def __init__(self, runs: list[Run]) -> None:
-        self.console = Console(stderr=True)
         self.several = len({run.seed for run in runs}) > 1
         self.total = sum(len(run.stream) for run in runs)
         self.before = 0  # tasks of the runs that came before this one
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=not self.console.is_terminal,
+        super().__init__(
+            TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
         )
         self._task = self._bar.add_task("starting", total=self.total)
-
-    def __enter__(self) -> Display:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._bar.stop()
 
     def progress(self, run: Run, share: float) -> None:
         """A share of the task under way is done."""

@@ -1,48 +1,54 @@
-"""A bar with rate and time left, for work that is counted in pictures; lines where there is no
-terminal."""
+"""Live bars; where there is no terminal, lines now and then."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from datetime import timedelta
-from types import TracebackType
+from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn
 
 _EVERY = 10.0  # seconds between lines where there is no terminal
 _WINDOW = 15.0  # seconds that the rate is taken over: what was in the cache does not count
 
 
-class Bar:
-    """Shows how far `proof embed` is."""
+class Live:
+    """A bar on stderr while something is under way, where that is a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, *columns: ProgressColumn) -> None:
         self.console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f}  {task.fields[rate]}"),
-            TextColumn("{task.fields[left]}"),
+            *columns,
             console=self.console,
             disable=not self.console.is_terminal,
+        )
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+class Bar(Live):
+    """Shows how far `proof embed` is."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f}  {task.fields[rate]}"),
+            TextColumn("{task.fields[left]}"),
         )
         self._tasks: dict[str, TaskID] = {}
         self._seen: deque[tuple[float, int]] = deque()  # of late: when, pictures done
         self._spoke = time.monotonic()
-
-    def __enter__(self) -> Bar:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
 
     def __call__(self, what: str, done: int, total: int) -> None:
         now = time.monotonic()

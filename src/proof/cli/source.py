@@ -99,6 +99,7 @@ def _encode(data: str, options: PictureOptions, check: Check | None) -> Embeddin
 
     from proof.cli.progress import Bar
     from proof.datasets import open_dataset
+    from proof.datasets.base import read_list
     from proof.embed import embed
     from proof.encoders import DEFAULT, load_encoder
     from proof.pictures.preprocessing import CHOICES
@@ -111,9 +112,8 @@ def _encode(data: str, options: PictureOptions, check: Check | None) -> Embeddin
         more["test_fraction"] = options.test_fraction
     if options.split_seed is not None:
         more["split_seed"] = options.split_seed
-    dataset = open_dataset(
-        data, classes=options.classes, templates=_templates(options.templates), **more
-    )
+    templates = read_list(options.templates, "prompts", "a prompt") if options.templates else None
+    dataset = open_dataset(data, classes=options.classes, templates=templates, **more)
     if check:
         check(len(dataset.class_names), dataset.metadata.get("protocol"))
     encoder = load_encoder(
@@ -149,19 +149,3 @@ def _encode(data: str, options: PictureOptions, check: Check | None) -> Embeddin
 def printable(text: str) -> str:
     """Control characters as their escapes: a file's name may hold any."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _templates(path: Path | None) -> list[str] | None:
-    if path is None:
-        return None
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProofError(f"--templates {path}: {error}") from None
-    for line in lines:
-        if line.count("{}") != 1 or line.replace("{}", "").count("{") + line.count("}") > 1:
-            raise ProofError(f"--templates {path}: '{line}' needs one {{}} where the name goes")
-    if not lines:
-        raise ProofError(f"--templates {path}: expected at least one line")
-    return lines

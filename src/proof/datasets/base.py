@@ -72,7 +72,7 @@ class Dataset:
         if not self.templates:
             raise ProofError("no template: expected at least one, such as 'a photo of a {}.'")
         for template in self.templates:
-            if template.count("{}") != 1 or "{" in template.replace("{}", ""):
+            if template.count("{}") != 1 or set("{}") & set(template.replace("{}", "")):
                 raise ProofError(f"template '{template}' needs one {{}} where the name goes")
 
 
@@ -150,16 +150,16 @@ def class_names_of(where: str, labels: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def read_class_list(path: Path) -> list[str]:
-    """The lines of a file of classes, one class on a line."""
+def read_list(path: Path, what: str, one: str) -> list[str]:
+    """The lines of a text file with one thing on a line, such as "classes", "a class"."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ProofError(f"the list of classes '{path}' cannot be read: {error}") from None
-    names = [line.strip() for line in lines if line.strip()]
-    if not names:
-        raise ProofError(f"the list of classes '{path}' is empty: expected a class on each line")
-    return names
+        raise ProofError(f"the list of {what} '{path}' cannot be read: {error}") from None
+    found = [line.strip() for line in lines if line.strip()]
+    if not found:
+        raise ProofError(f"the list of {what} '{path}' is empty: expected {one} on each line")
+    return found
 
 
 def choose_classes(
@@ -167,7 +167,7 @@ def choose_classes(
 ) -> list[str]:
     """The labels that a list of classes names, in its order; `names` are all there are."""
     labels: list[str] = []
-    for line in read_class_list(path):
+    for line in read_list(path, "classes", "a class"):
         label = find(line)
         if label is None:
             near = difflib.get_close_matches(line, [*names.values(), *names], n=3)

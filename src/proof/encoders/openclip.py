@@ -213,7 +213,7 @@ def _import() -> Any:
         import open_clip
     except ImportError as error:
         raise ProofError(
-            f"this encoder needs open_clip ({error}): pip install 'proof-vlm[clip]'"
+            f"this encoder needs open_clip ({error}): pip install open_clip_torch"
         ) from None
     return open_clip
 

@@ -1,8 +1,8 @@
 """The process behind a `RemoteReader`: reads pictures, writes pixels into shared memory.
 
-Started by a `RemoteReader`, with the shared memory as an open file. It is a
-process of its own and not a fork, so that it imports no torch, holds no lock of its parent and
-works from a script without a main guard. It ends when its parent does.
+Started by a `RemoteReader`, with the shared memory as an open file. It is a process of its own and
+not a fork, so that it imports no torch, holds no lock of its parent and works from a script without
+a main guard. It ends when its parent does.
 """
 
 from __future__ import annotations
