@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import proof
-from proof.cli import bench, cache, data, demo, embed, encoders, methods, source
+from proof.cli import bench, cache, data, demo, embed, encoders, methods, paper, source
 from proof.errors import ProofError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command()(bench.bench)
 app.command()(demo.demo)
 app.command()(embed.embed)
 app.command("methods")(methods.methods)
+app.command()(paper.paper)
 app.add_typer(encoders.app, name="encoders")
 app.add_typer(data.app, name="data")
 app.add_typer(cache.app, name="cache")
