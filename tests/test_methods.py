@@ -278,7 +278,7 @@ def test_balanced_training_favours_new_classes_less(stream: Stream) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("prof", "no method 'prof': expected one of proof, "),
+        ("prof", "no method 'prof': expected one of analytic, "),
         ("proof:colour=red", "method 'proof' has no option 'colour': it has projection, "),
         ("simplecil:lr=1", "method 'simplecil' has no option 'lr': it has none"),
         ("proof:prompt_length=few", "prompt_length=few: expected int"),

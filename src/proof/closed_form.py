@@ -198,14 +198,19 @@ class _Problem:
         return float((self.balance**2 * (counts - counts**2 / self.pictures)).sum())
 
 
-def solve(sums: Sums, texts: Tensor | None = None, rule: str = "both") -> Solution:
+def solve(
+    sums: Sums, texts: Tensor | None = None, rule: str = "both", ridge: float | None = None
+) -> Solution:
     """The classifier that the sums give; `texts` (classes, d), unit vectors, join where they help.
 
     The features' first d numbers are the unit embedding. Every class needs a picture. `rule` is
-    ridge, lda or both.
+    ridge, lda or both; `ridge` one that was chosen before.
     """
-    part = Sums(sums.gram[:_SEARCH, :_SEARCH], sums.totals[:, :_SEARCH], sums.counts)
-    place = _choose_ridge(_problem(part, texts))
+    if ridge is None:
+        part = Sums(sums.gram[:_SEARCH, :_SEARCH], sums.totals[:, :_SEARCH], sums.counts)
+        place = _choose_ridge(_problem(part, texts))
+    else:
+        place = _RIDGES.index(ridge)
     problem = _problem(sums, texts)
     solution = _solve_at(problem, _RIDGES[place], rule)
     while solution.leverage == 1 and place + 1 < len(_RIDGES):

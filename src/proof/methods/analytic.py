@@ -51,8 +51,8 @@ class Analytic(SumsLearner):
     def _features(self, z: Tensor) -> Tensor:
         return quadratic_features(z, self.options.features)
 
-    def _solve(self, sums: Sums) -> Solution:
-        return solve(sums, self.texts if self.options.text else None)
+    def _solve(self, sums: Sums, texts: Tensor, ridge: float | None = None) -> Solution:
+        return solve(sums, texts if self.options.text else None, ridge=ridge)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from proof.closed_form import Solution, Sums, solve
 from proof.methods import register
 from proof.methods.sums import SumsLearner
@@ -13,5 +15,5 @@ class Ridge(SumsLearner):
 
     reads_names = False
 
-    def _solve(self, sums: Sums) -> Solution:
-        return solve(sums, rule="ridge")
+    def _solve(self, sums: Sums, texts: Tensor, ridge: float | None = None) -> Solution:
+        return solve(sums, rule="ridge", ridge=ridge)

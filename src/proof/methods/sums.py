@@ -42,8 +42,8 @@ class SumsLearner(Learner):
         return z
 
     @abstractmethod
-    def _solve(self, sums: Sums) -> Solution:
-        """The classifier of these sums."""
+    def _solve(self, sums: Sums, texts: Tensor, ridge: float | None = None) -> Solution:
+        """The classifier of these sums, of classes with these texts; the ridge may be given."""
 
     def _learn(self, images: Tensor, codes: Tensor, texts: Tensor, progress: Progress) -> None:
         w = F.normalize(texts.to(self.precision), dim=1)
@@ -64,7 +64,7 @@ class SumsLearner(Learner):
     def solution(self) -> Solution:
         """The classifier, solved when it is asked for."""
         if self._solution is None:
-            self._solution = self._solve(self.sums)
+            self._solution = self._solve(self.sums, self.texts)
         return self._solution
 
     def unlearn(self, images: Tensor, labels: list[str]) -> None:
@@ -114,17 +114,9 @@ class SumsLearner(Learner):
         gone = (sums.counts <= 0.5).nonzero()[:, 0]
         rest = Sums(sums.gram, sums.totals[left], sums.counts[left])
         others = self.texts[gone] if len(gone) else None
-        scorer = self._score_with(self._solve_for(rest, left), self.texts[left], others)
-        scores = scorer(images)
+        solution = self._solve(rest, self.texts[left], self.solution.ridge)
+        scores = self._score_with(solution, self.texts[left], others)(images)
         return scores[:, torch.cat([left, gone]).argsort()]
-
-    def _solve_for(self, sums: Sums, classes: Tensor) -> Solution:
-        whole = self.texts
-        try:
-            self.texts = whole[classes]
-            return self._solve(sums)
-        finally:
-            self.texts = whole
 
     def _score_with(self, solution: Solution, texts: Tensor, named: Tensor | None) -> Scorer:
         """Scores of classes with pictures, then of those that are `named` only."""
