@@ -2,48 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from proof.errors import ProofError
-from proof.files import replacing
-from proof.reports.tables import classes_seen, group, mean_curve
+from proof.reports.groups import Curve, Setting, labels_of, settings_of
+from proof.reports.style import check_format, line, new_figure, plain, save
 from proof.runs import Record
 
-# Okabe and Ito: told apart by the colour-blind, and in grey.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKS = "osD^vP*"
-_FORMATS = (".png", ".svg", ".pdf")
+__all__ = ["check_format", "draw", "draw_lines"]
+
+_PANELS = 3  # side by side
 
 
-def check_format(path: Path) -> None:
-    """Refuse a name that does not end in a format that can be drawn."""
-    if path.suffix.lower() not in _FORMATS:
-        raise ProofError(f"cannot draw '{path}': expected a name that ends in .png, .svg or .pdf")
+def draw(records: Iterable[Record], path: Path) -> None:
+    """Draw one line a method, named at its end, to a picture file; a panel for each setting.
 
-
-def draw(records: list[Record], path: Path) -> None:
-    """Draw one line a method, named at its end, to a picture file."""
+    The best method at the end of the stream also tells how far it is above the second.
+    """
     check_format(path)
-    from matplotlib.figure import Figure
+    settings = settings_of(records)
+    rows, columns = -(-len(settings) // _PANELS), min(len(settings), _PANELS)
+    figure = new_figure(7, 4.2) if len(settings) == 1 else new_figure(5.6 * columns, 3.6 * rows)
+    for place, setting in enumerate(settings, 1):
+        axes = figure.add_subplot(rows, columns, place)
+        curves = {entry.label: entry.curve("curve") for entry in setting.entries}
+        draw_lines(axes, setting, curves, labels_of(settings), gap=True)
+        axes.set_ylabel("accuracy on all of them (%)")
+    save(figure, path)
 
-    figure = Figure(figsize=(7, 4.2), dpi=150, layout="constrained")
-    axes = figure.add_subplot()
-    first = records[0]
-    seen = classes_seen(first)
+
+def draw_lines(
+    axes: Any, setting: Setting, curves: dict[str, Curve], labels: Sequence[str], gap: bool = False
+) -> None:
+    """Draw curves over the classes learned, each named at its end with its last value.
+
+    `labels` are those of the whole report, so that a method looks the same in all its figures.
+    """
+    seen = setting.classes_seen
     ends: list[tuple[float, str, str]] = []
-    for index, (method, group_) in enumerate(group(records).items()):
-        curve = mean_curve(group_)
-        colour = _COLOURS[index % len(_COLOURS)]
-        mark = _MARKS[index % len(_MARKS)]
-        axes.plot(seen, curve, color=colour, marker=mark, markersize=4.5, linewidth=1.8)
-        ends.append((curve[-1], f"{method}  {curve[-1]:.1f}", colour))
+    last_seen = 0
+    for label, curve in curves.items():
+        points = [(x, y) for x, y in zip(seen, curve, strict=True) if y is not None]
+        if not points:
+            continue
+        look = line(labels.index(label))
+        axes.plot(*zip(*points, strict=True), **look, markersize=4.5, linewidth=1.8)
+        last_seen, last = points[-1]
+        ends.append((last, f"{plain(label)}  {last:.1f}", look["color"]))
+    ends.sort()
+    if gap and len(ends) > 1:
+        (second, _, _), (best, name, colour) = ends[-2:]
+        ends[-1] = best, f"{name}  (+{best - second:.1f})", colour
     low, high = axes.get_ylim()
-    for height, (_, label, colour) in zip(
-        _spread(ends, (high - low) / 18), sorted(ends), strict=True
-    ):
+    heights = _spread([value for value, _, _ in ends], (high - low) / 18)
+    for height, (_, text, colour) in zip(heights, ends, strict=True):
         axes.annotate(
-            label,
-            (seen[-1], height),
+            text,
+            (last_seen, height),
             xytext=(8, 0),
             textcoords="offset points",
             va="center",
@@ -51,18 +67,15 @@ def draw(records: list[Record], path: Path) -> None:
             annotation_clip=False,
         )
     axes.set_xlabel("classes learned")
-    axes.set_ylabel("accuracy on all of them (%)")
-    axes.set_title(f"{first['data']}, {first['protocol']}", loc="left", fontsize=11)
+    axes.set_title(plain(setting.title), loc="left", fontsize=11)
     axes.grid(axis="y", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xticks(seen if len(seen) <= 12 else seen[:: len(seen) // 10])
-    with replacing(path) as partial:
-        figure.savefig(partial)
 
 
-def _spread(ends: list[tuple[float, str, str]], gap: float) -> list[float]:
-    """Heights for the labels, in rising order, at least `gap` apart."""
+def _spread(values: Sequence[float], gap: float) -> list[float]:
+    """Heights for labels at rising values, at least `gap` apart."""
     heights: list[float] = []
-    for value, _, _ in sorted(ends):
+    for value in values:
         heights.append(max(value, heights[-1] + gap) if heights else value)
     return heights
