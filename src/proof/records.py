@@ -77,7 +77,9 @@ def read_records(paths: Iterable[Path]) -> list[Record]:
             )
         for file in files:
             for record in _read(file):
-                records.setdefault(record.get("key") or json.dumps(record), record)
+                text = json.dumps(record, ensure_ascii=False)
+                whole = json.loads(text.encode("utf-8", "replace"))  # a name may hold half a letter
+                records.setdefault(record.get("key") or text, whole)
     return list(records.values())
 
 

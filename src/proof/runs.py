@@ -221,7 +221,8 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
 def _device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{device.type}, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"{device.type}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def _rounded(value: Any) -> Any:

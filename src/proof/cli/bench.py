@@ -89,7 +89,7 @@ def bench(
     from proof.grid import Plan
     from proof.plugins import load_plugin
     from proof.records import write_json
-    from proof.reports import curves, tables
+    from proof.reports import curves, style, tables
     from proof.streams import Stream, task_sizes
 
     if resume and out is None:
@@ -97,7 +97,7 @@ def bench(
     if protocol and sizes:
         raise ProofError(f"--protocol {protocol} and --sizes {sizes}: give one of the two")
     if plot:
-        curves.check_format(plot)
+        style.check_format(plot)
     for target in (json_file, plot, out / "record" if out else None):
         if target:
             check_writable(target)

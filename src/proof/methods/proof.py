@@ -104,11 +104,15 @@ class Proof(Learner):
 
     @property
     def inference_parameters(self) -> int:
-        """With the projections of all tasks merged into one (Eq. 11)."""
+        """With the projections of all tasks merged into one (Eq. 11), and without what only the
+        fusion uses where there is none."""
         if not self.tasks:
             return 0
         sides = (self.image_projections, self.text_projections)
-        return self.total_parameters - sum(_numbers(side) - _numbers(merge(side)) for side in sides)
+        merged = sum(_numbers(side) - _numbers(merge(side)) for side in sides)
+        fusion = [*self.attention, self.prompts, self.prototypes]
+        unused = 0 if self.options.fusion else sum(tensor.numel() for tensor in fusion)
+        return self.total_parameters - merged - unused
 
     def merge(self) -> None:
         """Eq. 11: keep the sum of all projections in place of each. The scores stay the same."""

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean
 from typing import Any
 
+from proof.metrics import forgetting
 from proof.paper import Published, published
 from proof.runs import Record, mean_and_deviation
 
 Curve = list[float | None]
+_ZERO_SHOT = {
+    "seen": "Seen classes",
+    "unseen": "Unseen classes",
+    "harmonic": "Harmonic mean of both",
+}
 
 
 @dataclass(frozen=True)
@@ -26,27 +33,83 @@ class Entry:
     @property
     def average(self) -> float:
         """The paper's A-bar, as a mean over the seeds."""
-        return fmean(record["average"] for record in self.records)
+        return self._mean("average")
 
     @property
     def last(self) -> float:
         """The accuracy after the last task, as a mean over the seeds."""
-        return fmean(record["last"] for record in self.records)
+        return self._mean("last")
+
+    def _mean(self, key: str) -> float:
+        return fmean(record[key] for record in self.records)
 
     def value(self, key: str) -> tuple[float, float] | None:
         """Mean and deviation over the seeds; None where a record does not have it."""
-        values = [record.get(key) for record in self.records]
-        known = [float(value) for value in values if value is not None]
-        return mean_and_deviation(known) if len(known) == len(values) else None
+        if any(record.get(key) is None for record in self.records):
+            return None
+        return self._mean(key), mean_and_deviation([record[key] for record in self.records])[1]
+
+    def paper(self, key: str) -> tuple[float, float] | None:
+        """The published `average` or `last`, and how far ours is above it."""
+        if self.published is None:
+            return None
+        theirs: float = getattr(self.published, key)
+        return theirs, self._mean(key) - theirs
 
     def number(self, key: str) -> int | None:
         """A count that no seed changes."""
         value: int | None = self.records[0].get(key)
         return value
 
+    @property
+    def bytes_per_class(self) -> int | None:
+        """What is kept for each class: all that was learned, and the exemplars."""
+        kept = self.number("kept_bytes")
+        return None if kept is None else round(kept / sum(self.records[0]["sizes"]))
+
     def curve(self, *path: str) -> Curve:
         """A list of one number a task, as a mean over the seeds; empty where there is none."""
         return mean_curve([_at(record, path) for record in self.records])
+
+    def deviations(self, key: str) -> list[float]:
+        """The standard deviation of a curve over the seeds, after each task."""
+        columns = zip(*(record[key] for record in self.records), strict=True)
+        return [mean_and_deviation(column)[1] for column in columns]
+
+    def matrix(self) -> list[list[float]]:
+        """The accuracy on each task after each task, as a mean over the seeds."""
+        matrices = [record.get("accuracy_matrix") or [] for record in self.records]
+        return [
+            [fmean(column) for column in zip(*rows, strict=True)]
+            for rows in zip(*matrices, strict=True)
+        ]
+
+    def forgetting(self) -> Curve:
+        """Forgetting after each task; there is none after the first."""
+        matrices = [record.get("accuracy_matrix") or [] for record in self.records]
+        after = range(2, len(matrices[0]) + 1)
+        return [None, *(fmean(forgetting(matrix[:b]) for matrix in matrices) for b in after)]
+
+    def class_accuracy(self) -> dict[str, float]:
+        """The accuracy on each class that has test pictures, after the last task."""
+        first: dict[str, float | None] = self.records[0].get("class_accuracy") or {}
+        values = {name: [run["class_accuracy"][name] for run in self.records] for name in first}
+        return {name: fmean(known) for name, known in values.items() if None not in known}
+
+    def task_of(self) -> dict[str, int]:
+        """The task that brought each class, counted from 1."""
+        record = self.records[0]
+        tasks = (task for task, size in enumerate(record["sizes"], 1) for _ in range(size))
+        return dict(zip(record["class_accuracy"], tasks, strict=True))
+
+    def pairs(self, key: str) -> list[tuple[str, str, float]]:
+        """The pairs of classes of `confusions` or `taken`, with their pictures as a mean over the
+        seeds, most first."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for record in self.records:
+            for shown, instead, pictures in record.get(key) or []:
+                counts[shown, instead] += pictures
+        return [(a, b, count / len(self.records)) for (a, b), count in counts.most_common()]
 
 
 @dataclass(frozen=True)
@@ -71,9 +134,47 @@ class Setting:
         """The most seeds that a method was run with."""
         return max(len(entry.records) for entry in self.entries)
 
-    def ranked(self) -> list[Entry]:
-        """Best first, by the average accuracy."""
-        return sorted(self.entries, key=lambda entry: -entry.average)
+    @property
+    def zero_shot(self) -> dict[str, str]:
+        """What its records have after each task in the zero-shot protocol, by key: its title."""
+        found = dict.fromkeys(
+            key
+            for entry in self.entries
+            for key in entry.records[0].get("zero_shot") or {}
+            if any(value is not None for value in entry.curve("zero_shot", key))
+        )
+        return {key: _ZERO_SHOT.get(key, key.replace("_", " ").capitalize()) for key in found}
+
+    def has(self, key: str) -> bool:
+        """Whether all its records have something; old ones have less."""
+        return all(key in record for entry in self.entries for record in entry.records)
+
+    def best(self, key: str) -> float:
+        """The highest mean of `average` or `last`."""
+        return max(entry._mean(key) for entry in self.entries)
+
+    def sources(self) -> list[str]:
+        """Where the published values are from; said too where they stand behind other pictures."""
+        ours = self.first.get("encoder")
+        found = dict.fromkeys(entry.published for entry in self.entries if entry.published)
+        return list(
+            dict.fromkeys(
+                f"{paper.source}; encoder {paper.encoder}"
+                + ("" if paper.encoder == ours else f", where these runs have {ours or 'another'}")
+                for paper in found
+            )
+        )
+
+    @property
+    def tasks(self) -> str:
+        """Its tasks in words."""
+        sizes = self.first["sizes"]
+        whole = f"{sum(sizes)} classes in {len(sizes)} tasks"
+        if len(set(sizes)) == 1:
+            return f"{whole} of {sizes[0]}"
+        if len(set(sizes[1:])) == 1:
+            return f"{whole}: {sizes[0]}, then {sizes[1]} each"
+        return f"{whole}: {', '.join(map(str, sizes))}"
 
 
 def settings_of(records: Iterable[Record]) -> list[Setting]:
@@ -87,8 +188,16 @@ def settings_of(records: Iterable[Record]) -> list[Setting]:
     ]
 
 
+def best_first(settings: Iterable[Setting]) -> list[Setting]:
+    """The same settings, their methods by average accuracy."""
+    return [
+        Setting(setting.title, sorted(setting.entries, key=lambda entry: -entry.average))
+        for setting in settings
+    ]
+
+
 def labels_of(settings: Iterable[Setting]) -> list[str]:
-    """All methods of a report, each once."""
+    """All methods, each once, in the order in which they come."""
     return list(dict.fromkeys(entry.label for setting in settings for entry in setting.entries))
 
 

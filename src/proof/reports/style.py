@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKS = "osD^vP*"
 _DASHES = ("-", "--", ":")
+_LONGEST = 36  # letters of a name
 _FORMATS = (".png", ".svg", ".pdf")
 
 
@@ -34,12 +36,23 @@ def line(index: int) -> dict[str, Any]:
 
 
 def plain(text: str) -> str:
-    """Text that matplotlib does not take for mathematics.
+    r"""Text on one short line, which matplotlib does not take for mathematics.
 
     >>> plain("$1 shop")
-    '\\\\$1 shop'
+    '\\$1 shop'
     """
-    return text.replace("$", r"\$")
+    line = " ".join(text.split())
+    return (line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…").replace("$", r"\$")
+
+
+def legend(figure: Figure, labels: Sequence[str], present: Collection[str]) -> None:
+    """Name the methods that are there below the panels, where all of them have one legend."""
+    from matplotlib.lines import Line2D
+
+    shown = [label for label in labels if label in present]
+    lines = [Line2D([], [], **line(labels.index(label)), label=plain(label)) for label in shown]
+    columns = max(1, min(len(lines), int(figure.get_figwidth() // 2.2)))
+    figure.legend(handles=lines, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def new_figure(width: float, height: float) -> Figure:

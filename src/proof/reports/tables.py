@@ -15,8 +15,13 @@ from proof.runs import Record
 
 def print_results(records: Iterable[Record]) -> None:
     """Print for each setting the summary of each method, and its accuracy after each task."""
+    print_settings(settings_of(records))
+
+
+def print_settings(settings: Iterable[Setting]) -> None:
+    """As `print_results`, of records that are in order already."""
     console = _console()
-    for setting in settings_of(records):
+    for setting in settings:
         console.print(_summary(setting))
         console.print(_curves(setting))
 
