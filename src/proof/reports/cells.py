@@ -56,11 +56,10 @@ def accuracy_cell(
     """The `average` or `last` of a method, bold where it is the best."""
     if entry is None:
         return number_cell(None, starts=starts)
-    mean, _ = entry.value(key) or (None, None)
-    best = mean == setting.best(key)
+    best = entry.is_best(key, setting)
     if deviation:
         return mean_cell(entry, key, starts=starts, best=best)
-    return number_cell(mean, starts=starts, best=best)
+    return number_cell(getattr(entry, key), starts=starts, best=best)
 
 
 def mean_cell(

@@ -48,12 +48,12 @@ function fit(text, room) {
   return short;
 }
 
-// Round numbers from below `low` to above `high`, about five of them.
+// Round numbers from `low` or below to `high` or above, about five of them.
 function ticks(low, high) {
-  const step = [1, 2, 5, 10, 20, 25, 50].find((size) => (high - low) / size <= 5) || 100;
-  const found = [];
-  for (let at = Math.floor(low / step) * step; at < high + step; at += step) found.push(at);
-  return found;
+  const raw = Math.max(high - low, 1e-6) / 5, power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].find((size) => size * power >= raw) * power;
+  const first = Math.floor(low / step), last = Math.max(Math.ceil(high / step), first + 1);
+  return Array.from({ length: last - first + 1 }, (_, i) => +((first + i) * step).toPrecision(9));
 }
 
 // Heights at least `gap` apart and inside of [top, bottom], as near as can be to those wanted.
@@ -87,15 +87,16 @@ function lines(setting, series, width, label, { ends = false, gap = false } = {}
   const named = ends && width >= 640;
   const last = (one) => one.values.findLast((value) => value !== null);
   const ranked = [...series].sort((a, b) => last(b) - last(a));
-  const above = gap && ranked.length > 1 ? ` (+${(last(ranked[0]) - last(ranked[1])).toFixed(1)})` : "";
-  const ending = (one) => last(one).toFixed(1) + (one === ranked[0] ? above : "");
+  const values = series.flatMap((one) => one.values).filter((value) => value !== null);
+  const at = ticks(Math.min(...values), Math.max(...values));
+  const digits = Math.max(1, Math.ceil(-Math.log10(at[1] - at[0])) + 1);
+  const above = gap && ranked.length > 1 ? ` (+${(last(ranked[0]) - last(ranked[1])).toFixed(digits)})` : "";
+  const ending = (one) => last(one).toFixed(digits) + (one === ranked[0] ? above : "");
   const told = new Map(series.map((one) => [one, `${fit(report.methods[one.m], width / 4)}  ${ending(one)}`]));
   const room = named ? 34 + Math.max(...[...told.values()].map(textWidth)) : 10;
   const height = Math.round(Math.min(440, Math.max(230, width * 0.52)));
   const box = { left: 30, right: width - room, top: 10, bottom: height - 44 };
 
-  const values = series.flatMap((one) => one.values).filter((value) => value !== null);
-  const at = ticks(Math.min(...values), Math.max(...values));
   const y = (value) => box.bottom - ((value - at[0]) / (at.at(-1) - at[0])) * (box.bottom - box.top);
   const x = (i) => box.left + 10 +
     (seen.length > 1 ? (seen[i] - seen[0]) / (seen.at(-1) - seen[0]) : 0.5) * (box.right - box.left - 20);
@@ -119,7 +120,7 @@ function lines(setting, series, width, label, { ends = false, gap = false } = {}
     for (const [px, py, i, value] of points) {
       group.append(mark(one.m, px, py));
       const more = one.deviation && one.deviation[i] ? ` ± ${one.deviation[i].toFixed(2)}` : "";
-      marks.push({ x: px, y: py, m: one.m, column: i, text: `${seen[i]} classes: ${value.toFixed(2)}${more}` });
+      marks.push({ x: px, y: py, m: one.m, column: i, text: `${seen[i]} classes: ${value.toFixed(digits + 1)}${more}` });
     }
     if (named) {
       const [px, py] = points.at(-1);

@@ -56,6 +56,10 @@ class Entry:
         theirs: float = getattr(self.published, key)
         return theirs, self._mean(key) - theirs
 
+    def is_best(self, key: str, setting: Setting) -> bool:
+        """Whether no method of the setting has a higher mean of `average` or `last`."""
+        return self._mean(key) == max(entry._mean(key) for entry in setting.entries)
+
     def number(self, key: str) -> int | None:
         """A count that no seed changes."""
         value: int | None = self.records[0].get(key)
@@ -149,9 +153,9 @@ class Setting:
         """Whether all its records have something; old ones have less."""
         return all(key in record for entry in self.entries for record in entry.records)
 
-    def best(self, key: str) -> float:
-        """The highest mean of `average` or `last`."""
-        return max(entry._mean(key) for entry in self.entries)
+    def entry(self, label: str) -> Entry | None:
+        """A method by its label, if it was run here."""
+        return next((entry for entry in self.entries if entry.label == label), None)
 
     def sources(self) -> list[str]:
         """Where the published values are from; said too where they stand behind other pictures."""

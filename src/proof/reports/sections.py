@@ -53,9 +53,9 @@ def overview(settings: Sequence[Setting], labels: Sequence[str]) -> Html:
     for m, label in enumerate(labels):
         cells = []
         for setting in settings:
-            found = next((entry for entry in setting.entries if entry.label == label), None)
-            cells += [accuracy_cell(found, setting, "average", starts=True)]
-            cells += [accuracy_cell(found, setting, "last")]
+            entry = setting.entry(label)
+            cells.append(accuracy_cell(entry, setting, "average", starts=True))
+            cells.append(accuracy_cell(entry, setting, "last"))
         rows.append(method_row(m, label, cells))
     return tag(
         "section",
@@ -143,7 +143,7 @@ def how(text: str) -> Html:
 
 def _accuracy(setting: Setting, labels: Sequence[str]) -> Html:
     paper = any(entry.published for entry in setting.entries)
-    beside = ["paper", "difference"] if paper else []
+    beside = ["published", "difference"] if paper else []
     names = ["average", *beside, "last", *beside, "forgetting", "exemplars", "trained", "seconds"]
     headings = [heading("method", 0, text=True)]
     headings += [
@@ -165,11 +165,11 @@ def _accuracy(setting: Setting, labels: Sequence[str]) -> Html:
         tag("h3", "Accuracy"),
         how(
             f"In %{over}: average over the tasks, and after the last; the best is bold. "
-            + ("Difference is ours minus the paper's. " if paper else "")
+            + ("Difference is ours minus what was published. " if paper else "")
             + "Trained are the numbers that change while a task is learned. A heading sorts."
         ),
         table([tag("tr", headings)], rows, f"Accuracy on {setting.title}"),
-        [tag("p", f"Paper: {source}.", class_="note") for source in setting.sources()],
+        [tag("p", f"Published: {source}.", class_="note") for source in setting.sources()],
     )
 
 

@@ -44,7 +44,7 @@ def _summary(setting: Setting) -> Table:
     table = Table(title=Text(title), title_justify="left")
     table.add_column("method")
     paper = any(entry.published for entry in setting.entries)
-    beside = ["paper"] if paper else []
+    beside = ["published"] if paper else []
     for heading in ["average", *beside, "last", *beside, *_REST]:
         table.add_column(heading, justify="right")
     for entry in setting.entries:
