@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from browser import Page, browser, find_chromium
-from proof.reports.groups import best_first, settings_of
+from proof.reports.groups import in_order, settings_of
 from proof.reports.page import page
 from proof.runs import Record
 from test_reports import HOSTILE, changed, hostile
@@ -17,12 +17,18 @@ WIDTHS = (390, 1280)
 
 
 @pytest.fixture(scope="module")
-def tab() -> Iterator[Page]:
+def window() -> Iterator[Page]:
     program = find_chromium()
     if program is None:
         pytest.skip("no Chromium is installed to look at the page with")
-    with browser(program) as tab:
-        yield tab
+    with browser(program) as window:
+        yield window
+
+
+@pytest.fixture
+def tab(window: Page) -> Iterator[Page]:
+    yield window
+    assert window.errors == [], "nothing went wrong"
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +36,14 @@ def file(records: list[Record], tmp_path_factory: pytest.TempPathFactory) -> Pat
     """A page of two streams."""
     both = [*records, *(changed(record, protocol="B0-Inc9") for record in records)]
     path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(page(best_first(settings_of(both))), encoding="utf-8")
+    path.write_text(page(in_order(settings_of(both))), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
 def hostile_file(records: list[Record], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "hostile.html"
-    path.write_text(page(best_first(settings_of(hostile(records)))), encoding="utf-8")
+    path.write_text(page(in_order(settings_of(hostile(records)))), encoding="utf-8")
     return path
 
 
@@ -45,7 +51,6 @@ def hostile_file(records: list[Record], tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_fits_and_nothing_goes_wrong(width: int, dark: bool, tab: Page, file: Path) -> None:
     tab.open(file, width=width, dark=dark)
-    assert tab.errors == []
     assert tab.requests == [file.as_uri()], "it asks for nothing else"
     assert tab.run("document.documentElement.scrollWidth") == width, "no sideways scrolling"
     empty = "[...document.querySelectorAll('article:not([hidden]) .plot')]"
@@ -58,7 +63,6 @@ def test_it_fits_and_nothing_goes_wrong(width: int, dark: bool, tab: Page, file:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_hostile_names_are_only_names(width: int, tab: Page, hostile_file: Path) -> None:
     tab.open(hostile_file, width=width)
-    assert tab.errors == []
     assert tab.requests == [hostile_file.as_uri()]
     assert tab.run("document.documentElement.scrollWidth") == width
     assert tab.run("document.images.length") == 0

@@ -18,7 +18,7 @@ from conftest import REPOSITORY
 from proof.paper import published
 from proof.records import read_records
 from proof.reports import curves, written
-from proof.reports.groups import best_first, settings_of
+from proof.reports.groups import in_order, settings_of
 from proof.reports.page import page
 from proof.runs import Record, mean_and_deviation
 
@@ -94,8 +94,17 @@ def test_other_data_or_another_stream_is_another_table(
     assert all(len(setting.entries[0].records) == 1 for setting in settings)
 
 
+def test_streams_and_methods_are_in_order(records: list[Record]) -> None:
+    streams = [changed(r, protocol=f"B{base}-Inc10") for base in (100, 0, 50) for r in records]
+    settings = in_order(settings_of(streams))
+    assert [s.first["protocol"] for s in settings] == ["B0-Inc10", "B50-Inc10", "B100-Inc10"]
+    for setting in settings:
+        averages = [entry.average for entry in setting.entries]
+        assert averages == sorted(averages, reverse=True)
+
+
 def test_the_published_value_stands_beside_ours(records: list[Record]) -> None:
-    settings = best_first(settings_of(records))
+    settings = in_order(settings_of(records))
     theirs = published("cifar100", "B0-Inc10", "proof")
     assert theirs
     rows = {row["method"]: row for row in csv.DictReader(io.StringIO(written.csv(settings)))}
@@ -133,7 +142,7 @@ def test_tables_show_hostile_names_as_they_are(records: list[Record]) -> None:
 
 
 def test_the_page_holds_all_it_needs_and_only_its_own_scripts(records: list[Record]) -> None:
-    text = page(best_first(settings_of(hostile(records))))
+    text = page(in_order(settings_of(hostile(records))))
     policy = html.unescape(re.findall(r'Security-Policy" content="([^"]*)"', text)[0])
     for element, source in (("style", "style-src"), ("script", "script-src")):
         [inside] = re.findall(rf"<{element}>(.*?)</{element}>", text, re.DOTALL)
@@ -149,7 +158,7 @@ def test_the_page_holds_all_it_needs_and_only_its_own_scripts(records: list[Reco
 
 
 def test_the_page_tells_what_is_mixed_up(records: list[Record]) -> None:
-    text = page(best_first(settings_of(records)))
+    text = page(in_order(settings_of(records)))
     accuracy = records[0]["class_accuracy"]
     worst = min(accuracy, key=lambda name: accuracy[name])
     assert f"{worst} <span" in text
@@ -170,6 +179,6 @@ def test_the_same_records_give_the_same_figure(records: list[Record], tmp_path: 
 def test_old_records_have_a_page_too() -> None:
     """Those of docs/ were made before records told of confusions and of what is kept."""
     old = read_records([REPOSITORY / "docs" / "results" / "cifar100-b0-inc10.json"])
-    text = page(best_first(settings_of(old)))
+    text = page(in_order(settings_of(old)))
     assert 'data-figure="curves"' in text
     assert ('data-figure="parameters"' in text) == all("total_parameters" in r for r in old)

@@ -64,7 +64,7 @@ def report(
     """
     from proof.records import read_records
     from proof.reports import page, tables, written
-    from proof.reports.groups import best_first, settings_of
+    from proof.reports.groups import in_order, settings_of
 
     if output and format:
         raise ProofError(
@@ -73,7 +73,7 @@ def report(
         )
     if output and output.exists() and not output.is_dir():
         raise ProofError(f"--output {output}: this is a file: expected a folder, new or old")
-    settings = best_first(settings_of(read_records(runs)))
+    settings = in_order(settings_of(read_records(runs)))
     texts = {
         Format.md: written.markdown,
         Format.tex: written.latex,
@@ -89,6 +89,8 @@ def report(
 
 
 def _write(settings: list[Setting], texts: dict[str, str], folder: Path) -> None:
+    from rich.console import Console
+
     from proof.files import check_writable, replacing
     from proof.reports.figures import draw_figures
 
@@ -96,5 +98,6 @@ def _write(settings: list[Setting], texts: dict[str, str], folder: Path) -> None
         check_writable(folder / name)
         with replacing(folder / name) as partial:
             partial.write_text(text, encoding="utf-8")
-    figures = draw_figures(settings, folder / "figures")
+    with Console(stderr=True).status("drawing figures"):
+        figures = draw_figures(settings, folder / "figures")
     print(f"{', '.join(texts)} and {len(figures)} figures written to {folder}")

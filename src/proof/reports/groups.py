@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -192,11 +193,11 @@ def settings_of(records: Iterable[Record]) -> list[Setting]:
     ]
 
 
-def best_first(settings: Iterable[Setting]) -> list[Setting]:
-    """The same settings, their methods by average accuracy."""
+def in_order(settings: Iterable[Setting]) -> list[Setting]:
+    """The same settings by their titles, their methods by average accuracy, best first."""
     return [
         Setting(setting.title, sorted(setting.entries, key=lambda entry: -entry.average))
-        for setting in settings
+        for setting in sorted(settings, key=lambda setting: _natural(setting.title))
     ]
 
 
@@ -221,6 +222,11 @@ def mean_curve(curves: Sequence[Sequence[float | None] | None]) -> Curve:
     return means
 
 
+def _natural(text: str) -> list[tuple[int, str]]:
+    """A key that sorts B0, B50, B100."""
+    return [(int(part or 0), rest) for part, rest in re.findall(r"(\d*)(\D*)", text)]
+
+
 def _at(record: Record, path: Sequence[str]) -> Any:
     value: Any = record
     for name in path:
@@ -230,7 +236,7 @@ def _at(record: Record, path: Sequence[str]) -> Any:
 
 def _stream(record: Record) -> dict[str, Any]:
     names = ("data", "fingerprint", "encoder", "protocol", "sizes", "order_seed")
-    return {name: record.get(name) for name in names}
+    return {name: record.get(name, "unknown") for name in names}
 
 
 def _titles(records: Sequence[Record]) -> list[str]:
