@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,6 +76,12 @@ def bench(
             show_default="one for each core; one on a GPU, or where there are few runs",
         ),
     ] = None,
+    track: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TRACKER", help="Also send to tensorboard, wandb, mlflow or trackio; an extra."
+        ),
+    ] = None,
     plugin: source.Plugin = None,
     encoder: source.EncoderName = None,
     preprocess: source.Preprocess = None,
@@ -91,6 +98,7 @@ def bench(
     from proof.records import write_json
     from proof.reports import curves, style, tables
     from proof.streams import Stream, task_sizes
+    from proof.tracking import start_tracking
 
     if resume and out is None:
         raise ProofError("--resume goes on with a folder: name it with --out DIR")
@@ -103,6 +111,7 @@ def bench(
             check_writable(target)
     for path in plugin or []:
         load_plugin(path)
+    tracked = start_tracking(track) if track else None
     specs = _list(methods, "--methods", str)
     overrides = {"epochs": epochs, "lr": lr}
     options = {spec: _options(spec, overrides) for spec in specs}
@@ -137,7 +146,7 @@ def bench(
                 for spec in specs
                 for seed in training_seeds
             ]
-    records = _go(plans, out, resume, jobs, plugin or [])
+    records = _go(plans, out, resume, jobs, plugin or [], tracked)
     print()
     tables.print_results(records)
     if json_file:
@@ -148,7 +157,12 @@ def bench(
 
 
 def _go(
-    plans: list[Plan], out: Path | None, resume: bool, jobs: int | None, plugins: list[Path]
+    plans: list[Plan],
+    out: Path | None,
+    resume: bool,
+    jobs: int | None,
+    plugins: list[Path],
+    track: Callable[[Record], None] | None,
 ) -> list[Record]:
     """Do all runs, keeping a checkpoint after every task where there is a folder for it."""
     from proof.grid import default_jobs, run_all
@@ -160,7 +174,7 @@ def _go(
         raise ProofError(
             f"'{out}' holds some of these runs already: add --resume, or choose another folder"
         )
-    with Display(plans) as display:
+    with Display(plans, track) as display:
         try:
             return run_all(plans, display, store, jobs or default_jobs(plans), plugins)
         except KeyboardInterrupt:

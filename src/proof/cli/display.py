@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rich.progress import (
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 class Display(Live):
     """Shows each run's tasks, its accuracy so far and the time left."""
 
-    def __init__(self, plans: list[Plan]) -> None:
+    def __init__(self, plans: list[Plan], track: Callable[[Record], None] | None = None) -> None:
+        """`track` is given the record of each run that is done now."""
+        self._track = track
         self._names = _names(plans)
         self._tasks = [len(plan.stream) for plan in plans]
         self._done = [0.0] * len(plans)
@@ -59,6 +62,8 @@ class Display(Live):
             highlight=False,
             markup=False,
         )
+        if self._track and not kept:
+            self._track(record)
 
 
 def _names(plans: list[Plan]) -> list[str]:
