@@ -148,6 +148,8 @@ def test_a_grid_of_data_and_protocols_is_one_command(file: Path, tmp_path: Path)
         (["FILE", "--methods", "prof"], "no method 'prof'"),
         (["FILE", "--methods", ","], "--methods ',': expected at least one value"),
         (["FILE", "--methods", "proof,proof"], "stands there twice"),
+        (["FILE", "--protocol", "B0-Inc4,B0-Inc4"], "stands there twice"),
+        (["FILE", "--protocol", "B0-Inc4", "--track", "log"], "--track log: expected one of"),
         (["FILE", "--protocol", "B0-Inc5"], "does not add up to 12 classes"),
         (["FILE", "--protocol", "B0-Inc4", "--sizes", "6,6"], "give one of the two"),
         (["FILE", "--sizes", "6,x"], "--sizes 6,x: expected whole numbers"),

@@ -106,7 +106,7 @@ def run_all(
         else:
             records[index] = record
             watcher.finished(index, record, kept=True)
-    if jobs > 1 and left:
+    if jobs > 1 and left and os.name == "posix":
         records |= _side_by_side(plans, left, watcher, store, jobs, plugins)
     else:
         for index in left:

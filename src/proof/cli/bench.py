@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,6 +112,7 @@ def bench(
     for path in plugin or []:
         load_plugin(path)
     tracked = start_tracking(track) if track else None
+    _check_once(data, f"DATA {' '.join(data)}")
     specs = _list(methods, "--methods", str)
     overrides = {"epochs": epochs, "lr": lr}
     options = {spec: _options(spec, overrides) for spec in specs}
@@ -190,7 +191,9 @@ def _go(
 
 def _protocols(text: str | None) -> list[str | list[int]]:
     """One protocol or several; a comma may also stand inside of one: Base-0, Inc-10."""
-    return list(re.split(r"\s*,\s*(?=b)", text.strip(), flags=re.IGNORECASE)) if text else []
+    found = re.split(r"\s*,\s*(?=b)", text.strip(), flags=re.IGNORECASE) if text else []
+    _check_once(found, f"--protocol {text}")
+    return list(found)
 
 
 def _options(spec: str, overrides: dict[str, Any]) -> dict[str, Any]:
@@ -213,9 +216,14 @@ def _list(text: str, option: str, kind: type[Any]) -> list[Any]:
         raise ProofError(f"{option} {text}: expected whole numbers separated by commas") from None
     if not values:
         raise ProofError(f"{option} '{text}': expected at least one value")
-    if len(set(values)) != len(values) and option != "--sizes":
-        raise ProofError(f"{option} {text}: the same value stands there twice")
+    if option != "--sizes":
+        _check_once(values, f"{option} {text}")
     return values
+
+
+def _check_once(values: Sequence[Any], given: str) -> None:
+    if len(set(values)) != len(values):
+        raise ProofError(f"{given}: the same value stands there twice")
 
 
 bench.__doc__ = f"{bench.__doc__}\n\n{_EXAMPLE}"
