@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import proof
-from proof.cli import bench, cache, data, demo, embed, encoders, methods, paper, source
+from proof.cli import bench, cache, data, demo, embed, encoders, methods, paper, report, source
 from proof.errors import ProofError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command()(bench.bench)
 app.command()(demo.demo)
+app.command()(report.report)
 app.command()(embed.embed)
 app.command("methods")(methods.methods)
 app.command()(paper.paper)

@@ -84,6 +84,21 @@ class Learner(ABC):
         """How many numbers are trained while a task is learned."""
         return 0
 
+    @property
+    def total_parameters(self) -> int:
+        """How many numbers it holds beside the frozen encoders, without the exemplars."""
+        return sum(tensor.numel() for tensor in self._tensors().values()) if self.tasks else 0
+
+    @property
+    def inference_parameters(self) -> int:
+        """How many of them are left where nothing more is to be learned, only predicted."""
+        return self.total_parameters
+
+    @property
+    def kept_bytes(self) -> int:
+        """How many bytes `state` holds: all that was learned, and the exemplars."""
+        return sum(tensor.nbytes for tensor in self.state().values())
+
     def learn(self, task: Task, progress: Progress | None = None) -> None:
         """Learn what `task` brings: new classes, more pictures of known ones, or both.
 
