@@ -151,7 +151,8 @@ class Proof(Learner):
         rehearsal = self.exemplars.tensors()
         train_z, train_codes = z, codes
         if rehearsal is not None:
-            train_z, train_codes = torch.cat([z, rehearsal[0]]), torch.cat([codes, rehearsal[1]])
+            train_z = torch.cat([z, F.normalize(rehearsal[0], dim=1)])
+            train_codes = torch.cat([codes, rehearsal[1]])
         log_prior = None
         if options.balanced:
             log_prior = torch.bincount(train_codes, minlength=classes).clamp_min(1).log()
@@ -199,7 +200,7 @@ class Proof(Learner):
         self.text_projections = [*old_texts, new_text]
         self.prompts = torch.cat([old_prompts, new_prompts])
         self.attention, self.prototypes, self.texts = attention, p, w
-        self.exemplars.add(z, codes, classes)
+        self.exemplars.add(images, codes, classes)
 
     def _matcher(self, texts: Tensor | None) -> Callable[[Tensor], Matchings]:
         attention, projections = self.attention, merge(self.image_projections)
