@@ -30,6 +30,7 @@ from proof.errors import ProofError
 from proof.methods import register
 from proof.methods.base import Learner, Progress, Scorer, Votes
 from proof.methods.descent import descend
+from proof.probabilities import Scale
 from proof.projections import KINDS, Projection, merge, project, project_all, start, trainable
 
 CONTEXTS = ("P", "W", "PW", "PWC")
@@ -74,6 +75,7 @@ class Proof(Learner):
     """PROOF (Zhou et al.): a projection for each task, and fusion with all classes as context."""
 
     rehearses = True
+    scale = Scale(temperature=1.0, bend=1e-6)  # scores are sums of probabilities
     _of_class = ("prototypes", "texts")
     Options = ProofOptions
     options: ProofOptions

@@ -21,6 +21,7 @@ from proof.equations import visual_prototypes
 from proof.errors import ProofError
 from proof.methods import register
 from proof.methods.base import Learner, Progress, Scorer
+from proof.probabilities import Scale
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,8 @@ class ProofReference(Learner):
     """What the authors' code does, its slips included; scores depend on the batch."""
 
     rehearses = True
+    depends_on_batch = True
+    scale = Scale(temperature=1.0)  # scores are sums of logits
     _of_class = ("prototypes", "texts")
     Options = ReferenceOptions
     options: ReferenceOptions

@@ -8,28 +8,26 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from proof.metrics import accuracy, class_accuracy
-from proof.models.calibration import (
-    DEFAULT_TEMPERATURE,
-    expected_calibration_error,
-    probabilities,
-)
+from proof.metrics import accuracy, class_accuracy, hits
+from proof.probabilities import Scale, calibration_error, familiarity, separation
 
 _SHOWN = 10
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The metrics of a classifier on labelled pictures, shares in percent."""
+    """The metrics of a classifier on labelled pictures, shares in percent. Pictures of classes that
+    it does not know are counted in `unknown` and `auroc` alone."""
 
     accuracy: float
     per_class: dict[str, float]
     counts: dict[str, int]  # pictures of each class
     confusions: list[tuple[str, str, int]]  # class, what it was taken for, how often; most first
-    ece_before: float  # of the default temperature
+    ece_before: float  # calibration error at the method's own temperature
     ece_after: float
-    unknown: dict[str, int]  # classes that the model does not know, left out above
-    learned: int  # pictures that are among those that it learned: they flatter it
+    unknown: dict[str, int]  # pictures of each class that the model does not know
+    auroc: float | None  # how well unknown classes are told from known ones; None without any
+    learned: int  # pictures that are among those that it learned, which flatter it
     broken: list[tuple[str, str]]
 
     @property
@@ -39,20 +37,27 @@ class Evaluation:
     def __str__(self) -> str:
         lines = [
             f"accuracy {self.accuracy:.2f} % on {self.pictures:,} pictures of "
-            f"{len(self.counts)} classes",
-            f"calibration error {self.ece_after:.2f} % (uncalibrated {self.ece_before:.2f} %)",
+            f"{len(self.counts):,} classes",
+            f"calibration error {self.ece_after:.2f} % ({self.ece_before:.2f} % uncalibrated)",
         ]
-        worst = sorted(self.per_class.items(), key=lambda pair: pair[1])[:_SHOWN]
-        lines += [f"  {name}: {share:.1f} % of {self.counts[name]:,}" for name, share in worst]
-        for true, taken, count in self.confusions[:_SHOWN]:
-            lines.append(f"  {true} taken for {taken}: {count:,}")
+        if self.unknown:
+            lines.append(
+                f"{sum(self.unknown.values()):,} pictures of {len(self.unknown):,} classes that it "
+                f"does not know, told from the others with an AUROC of {self.auroc:.2f} %"
+            )
         if self.learned:
             lines.append(f"{self.learned:,} of the pictures were learned: they flatter it")
-        if self.unknown:
-            total = sum(self.unknown.values())
-            lines.append(f"{total:,} pictures of {len(self.unknown)} unknown classes left out")
         if self.broken:
             lines.append(f"{len(self.broken):,} broken pictures left out")
+        poor = [(share, name) for name, share in self.per_class.items() if share < 100]
+        if poor:
+            lines.append("worst classes:")
+        for share, name in sorted(poor)[:_SHOWN]:
+            lines.append(f"  {share:5.1f} % of {self.counts[name]:,}  {name}")
+        if self.confusions:
+            lines.append("most frequent errors:")
+        for true, taken, count in self.confusions[:_SHOWN]:
+            lines.append(f"  {count:,} of {true} taken for {taken}")
         return "\n".join(lines)
 
 
@@ -60,36 +65,33 @@ def judge(
     scores: Tensor,
     labels: list[str],
     classes: list[str],
-    temperature: float,
-    *,
-    learned: int = 0,
-    broken: list[tuple[str, str]] | None = None,
+    scales: tuple[Scale, Scale],
+    learned: int,
+    broken: list[tuple[str, str]],
 ) -> Evaluation:
-    """Metrics of scores (n, classes) for pictures with these labels."""
+    """Metrics of scores (n, classes) of pictures with these labels; `scales` are the method's own
+    and the calibrated one."""
     place = {name: code for code, name in enumerate(classes)}
-    codes = torch.tensor([place.get(label, -1) for label in labels], dtype=torch.long)
-    known = codes >= 0
-    scores, codes = scores.cpu()[known], codes[known]
-    found = scores.argmax(1)
-    hit = found == codes
+    every = torch.tensor([place.get(label, -1) for label in labels], dtype=torch.long)
+    known, scores = every >= 0, scores.cpu()
+    logits = scales[0].logits(scores)
+    unknown = Counter(label for label in labels if label not in place)
+    auroc = separation(familiarity(logits[known]), familiarity(logits[~known])) if unknown else None
+    scores, codes = scores[known], every[known]
+    hit, found = hits(scores, codes), scores.argmax(1)
     shares = class_accuracy(hit, codes, len(classes))
-    wrong = Counter(
-        (classes[true], classes[taken])
-        for true, taken in zip(codes[~hit].tolist(), found[~hit].tolist(), strict=True)
-    )
-    before, after = (
-        100 * expected_calibration_error(probabilities(scores, t), codes)
-        for t in (DEFAULT_TEMPERATURE, temperature)
-    )
-    counts = Counter(classes[code] for code in codes.tolist())
+    wrong = Counter(zip(codes[~hit].tolist(), found[~hit].tolist(), strict=True))
+    counts = codes.bincount(minlength=len(classes)).tolist()
+    before, after = (calibration_error(scale.probabilities(scores), codes) for scale in scales)
     return Evaluation(
-        accuracy=accuracy(hit),
-        per_class={n: s for n, s in zip(classes, shares, strict=True) if s is not None},
-        counts={name: counts[name] for name in classes if counts[name]},
-        confusions=[(true, taken, count) for (true, taken), count in wrong.most_common()],
-        ece_before=before,
-        ece_after=after,
-        unknown=dict(Counter(label for label in labels if label not in place)),
-        learned=learned,
-        broken=broken or [],
+        accuracy(hit),
+        {name: share for name, share in zip(classes, shares, strict=True) if share is not None},
+        {name: count for name, count in zip(classes, counts, strict=True) if count},
+        [(classes[true], classes[taken], count) for (true, taken), count in wrong.most_common()],
+        before,
+        after,
+        dict(unknown),
+        auroc,
+        learned,
+        broken,
     )

@@ -1,9 +1,10 @@
-"""What a user may give to learn or to be judged by, as embeddings with labels."""
+"""What a user may give to learn from or to be judged by, as embeddings with labels."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from proof.datasets import Dataset, Labelled, open_dataset
+from proof.datasets import Dataset, open_dataset
 from proof.datasets.folders import pictures_below
-from proof.embeddings import Embeddings, Split, builtin_data
+from proof.embeddings import Embeddings, builtin_data
+from proof.encoders import Encoder
 from proof.encoding import Broken, encode_pictures
 from proof.errors import InputError, ProofError
-from proof.models.pictures import OpenEncoder, Progress, listed
+from proof.models.pictures import listed, vectors_of
+
+Progress = Callable[[str, int, int], None]  # what, done, in all
 
 
 @dataclass(frozen=True)
@@ -35,77 +39,85 @@ class Material:
     classes: list[str]  # all that are named, with pictures or without
     vectors: Tensor  # (n, d), float16
     labels: list[str]
-    texts: dict[str, Tensor] = field(default_factory=dict)  # (d,) for those that are given
+    texts: dict[str, Tensor] = field(default_factory=dict)  # (d,), where they are given
     broken: list[tuple[str, str]] = field(default_factory=list)  # path and reason
     metadata: dict[str, str] = field(default_factory=dict)  # of an embeddings file
 
 
 @dataclass(frozen=True)
 class Gatherer:
-    """Turns what is given into embeddings. `encoder` loads one when first called; None: there is
-    none, and only embeddings will do."""
+    """Turns what is given into embeddings. `encoder` loads one; None where there is none."""
 
-    encoder: OpenEncoder | None
+    encoder: Callable[[], Encoder] | None
     progress: Progress | None = None
 
     def gather(self, given: Any, testing: bool = False) -> Material:
         """Labelled pictures of any form; of a data set the training part, or that for testing.
-
-        A data set that is not split is taken whole.
-        """
+        One without parts is taken whole."""
         if isinstance(given, str | os.PathLike):
             given = _opened(os.fspath(given))
         if isinstance(given, Embeddings):
             return _of_embeddings(given, testing)
         if isinstance(given, Dataset):
-            return self._of_pictures(given.test if testing and len(given.test) else given.train)
+            part = given.test if testing and len(given.test) else given.train
+            there = set(part.labels)
+            classes = [name for name in given.class_names if name in there]
+            return self._read(classes, part.pictures, part.labels)
         if isinstance(given, Mapping):
             return self._of_classes(given)
         raise ProofError(
-            f"{type(given).__name__} given to learn from: expected a dictionary of class names and "
-            f"their pictures, a folder of class folders, or embeddings"
+            f"{type(given).__name__} given: expected a dictionary of class names and their "
+            f"pictures, a folder of class folders, or another form of labelled pictures"
         )
 
-    def embed(self, pictures: Any, what: str = "pictures", strict: bool = False) -> Embedded:
+    def embed(self, pictures: Any, strict: bool = False) -> Embedded:
         """Embeddings of pictures. Broken ones are listed, or with `strict` are an error."""
         items = listed(pictures, pixels=self.encoder is not None)
         if isinstance(items, Tensor):
             return Embedded(items, list(range(len(items))), [])
+        return self._encode(items, strict)
+
+    def _encode(self, items: Sequence[Any], strict: bool = False) -> Embedded:
+        if not len(items):
+            return Embedded(torch.zeros(0, 0).half(), [], [])
         if self.encoder is None:
             raise InputError(
-                f"{len(items)} pictures to be encoded, and this classifier has no encoder: give "
-                f"embeddings (n, d), or make one with an encoder: "
-                f"Classifier('ViT-B-16/laion400m_e32')"
+                f"{len(items):,} pictures that must be encoded, and the classifier has no encoder: "
+                f"give embeddings (n, d), or make it with Classifier('ViT-B-16/laion400m_e32')"
             )
         progress = self.progress
-        report = (lambda done, total: progress(what, done, total)) if progress else None
+        report = (lambda done, total: progress("pictures", done, total)) if progress else None
         encoded = encode_pictures(items, self.encoder(), progress=report, strict=strict)
         return Embedded(torch.from_numpy(encoded.vectors), encoded.good.tolist(), encoded.broken)
 
-    def _of_pictures(self, part: Labelled) -> Material:
-        embedded = self.embed(part.pictures)
-        classes = list(dict.fromkeys(part.labels))
-        return _checked(classes, embedded, list(part.labels))
+    def _read(self, classes: list[str], pictures: Sequence[Any], labels: Sequence[str]) -> Material:
+        """Encode pictures; a class of which none can be read is an error."""
+        embedded = self._encode(pictures)
+        read = [labels[index] for index in embedded.good]
+        there = set(read)
+        for picture in embedded.broken:
+            if (label := labels[picture.index]) not in there:
+                raise ProofError(
+                    f"none of the {Counter(labels)[label]} pictures of '{label}' can be read, "
+                    f"first {picture}: mend them, or leave the class out"
+                )
+        broken = [(picture.picture, picture.reason) for picture in embedded.broken]
+        return Material(classes, embedded.vectors, read, broken=broken)
 
     def _of_classes(self, given: Mapping[Any, Any]) -> Material:
         pictures: list[Any] = []
-        labels: list[str] = []
-        parts: dict[str, Tensor] = {}
+        owners: list[str] = []
+        vectors: dict[str, Tensor] = {}
         for label, mine in given.items():
             check_label(label)
             items = listed(_unfolded(label, mine), pixels=self.encoder is not None)
             if isinstance(items, Tensor):
-                parts[label] = items
+                vectors[label] = items
             else:
                 pictures += items
-                labels += [label] * len(items)
-        if not pictures:
-            return _joined(list(given), parts)
-        encoded = _checked([], self.embed(pictures), labels)
-        for label in dict.fromkeys(labels):
-            parts[label] = encoded.vectors[[name == label for name in encoded.labels]]
-        joined = _joined(list(given), parts)
-        return Material(joined.classes, joined.vectors, joined.labels, broken=encoded.broken)
+                owners += [label] * len(items)
+        read = self._read(list(given), pictures, owners)
+        return _joined(read, vectors) if vectors else read
 
 
 def check_label(label: Any) -> None:
@@ -117,7 +129,7 @@ def check_label(label: Any) -> None:
     try:
         label.encode()
     except UnicodeEncodeError:
-        raise ProofError(f"the label {label!r} is not Unicode text") from None
+        raise ProofError(f"the label {label!r} is not Unicode text: rename it") from None
 
 
 def _opened(source: str) -> Embeddings | Dataset:
@@ -127,17 +139,15 @@ def _opened(source: str) -> Embeddings | Dataset:
 
 
 def _of_embeddings(given: Embeddings, testing: bool) -> Material:
-    split: Split = given.test if testing and len(given.test) else given.train
-    there = set(split.codes.unique().tolist())
+    split = given.test if testing and len(given.test) else given.train
+    there = set(split.codes.tolist())
     classes = [name for code, name in enumerate(given.class_names) if code in there]
-    texts = dict(zip(classes, given.texts_of(classes).half(), strict=True))
-    return Material(
-        classes, split.images.half(), split.labels, texts, metadata=dict(given.metadata)
-    )
+    texts = dict(zip(classes, vectors_of(given.texts_of(classes)), strict=True))
+    return Material(classes, vectors_of(split.images), split.labels, texts, [], given.metadata)
 
 
 def _unfolded(label: str, pictures: Any) -> Any:
-    """The pictures of a folder, where one is given."""
+    """The pictures in a folder, where one is given."""
     if not isinstance(pictures, str | os.PathLike) or not Path(pictures).is_dir():
         return pictures
     found, _ = pictures_below(pictures)
@@ -146,26 +156,20 @@ def _unfolded(label: str, pictures: Any) -> Any:
     return [Path(pictures) / name for name in found]
 
 
-def _checked(classes: list[str], embedded: Embedded, labels: list[str]) -> Material:
-    """What could be read; a class of which nothing could is an error."""
-    read = [labels[index] for index in embedded.good]
-    left = set(read)
-    for picture in embedded.broken:
-        if (label := labels[picture.index]) not in left:
-            raise ProofError(
-                f"none of the {labels.count(label)} pictures of '{label}' can be read, first "
-                f"{picture}: mend them, or leave the class out"
-            )
-    broken = [(picture.picture, picture.reason) for picture in embedded.broken]
-    return Material(classes, embedded.vectors, read, broken=broken)
-
-
-def _joined(classes: list[str], parts: Mapping[str, Tensor]) -> Material:
-    dims = {part.shape[1]: label for label, part in parts.items()}
-    if len(dims) > 1:
-        (one, a), (other, b) = list(dims.items())[:2]
-        raise InputError(f"the embeddings of '{a}' have {one} numbers, those of '{b}' {other}")
-    every: Iterable[Tensor] = (parts[label] for label in classes if label in parts)
-    vectors = torch.cat([torch.zeros(0, *dims, dtype=torch.float16), *every]) if dims else None
-    labels = [label for label in classes if label in parts for _ in range(len(parts[label]))]
-    return Material(classes, torch.zeros(0, 0).half() if vectors is None else vectors, labels)
+def _joined(read: Material, vectors: Mapping[str, Tensor]) -> Material:
+    """Pictures that were read and embeddings that were given, class after class."""
+    rows: dict[str, list[int]] = {}
+    for row, label in enumerate(read.labels):
+        rows.setdefault(label, []).append(row)
+    parts = {label: read.vectors[mine] for label, mine in rows.items()} | dict(vectors)
+    widths = {part.shape[1]: label for label, part in parts.items()}
+    if len(widths) > 1:
+        (width, label), (other, another) = list(widths.items())[:2]
+        raise InputError(
+            f"embeddings of '{label}' have {width} numbers and those of '{another}' {other}: "
+            f"expected the same for all"
+        )
+    classes = [label for label in read.classes if label in parts]
+    labels = [label for label in classes for _ in range(len(parts[label]))]
+    every = torch.cat([parts[label] for label in classes])
+    return Material(read.classes, every, labels, broken=read.broken)

@@ -113,6 +113,16 @@ class Explanation:
         return "\n".join([str(self.prediction), *lines, f"{'chosen alone':<{width}}{alone}"])
 
 
+def quoted(labels: list[str]) -> str:
+    """The first few of many labels, for a message.
+
+    >>> quoted(["cup", "moka pot"])
+    "'cup', 'moka pot'"
+    """
+    more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
+    return ", ".join(f"'{label}'" for label in labels[:5]) + more if labels else "none yet"
+
+
 def _some(labels: list[str]) -> str:
     more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
     return ", ".join(labels[:5]) + more
