@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from proof.models.manifest import describe, rebuild, spec_of
 from proof.models.material import Embedded, Gatherer, Material, Progress, check_label
 from proof.models.memory import keys_of
 from proof.models.pictures import is_one, is_table, vectors_of
-from proof.models.results import Explanation, Forgotten, Lesson, Prediction, Step
+from proof.models.results import Explanation, Forgotten, Lesson, Step
 from proof.pictures.preprocessing import CHOICES
 from proof.probabilities import familiarity
 
