@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,7 +23,7 @@ import typer
 from PIL import Image
 
 import proof.cli
-from conftest import make_data, save_clip
+from conftest import REPOSITORY, make_data, save_clip
 from proof.models import locked, read_header, steps
 
 open_clip = pytest.importorskip("open_clip")
@@ -344,6 +345,10 @@ def test_an_encoder_that_moved_can_be_named(run: Run, kitchen: Path, tiny_clip: 
     assert "new.jpg" in run("predict", kitchen, "new.jpg", "--encoder", "local-dir:moved").out
 
 
+def write_empty(path: Path) -> None:
+    Classifier(None, method="simplecil").save(path)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -370,6 +375,7 @@ def test_an_encoder_that_moved_can_be_named(run: Run, kitchen: Path, tiny_clip: 
         (("predict", "MODEL", "test", "--explain"), "--explain is for one picture"),
         (("predict", "MODEL", "test", "-o", "test.jpg"), "ends in .json or .csv"),
         (("predict", "MODEL", "test", "--reject", "2"), "expected a share between 0 and 1"),
+        (("predict", "empty.proof", "test"), "knows no class: teach it"),
         (("evaluate", "MODEL", "strange"), "shows none of the classes"),
         (("forget", "MODEL"), "forget what?"),
         (("forget", "MODEL", "ketle"), "did you mean 'kettle'?"),
@@ -389,6 +395,8 @@ def test_a_users_mistake_is_one_line_and_changes_nothing(
 ) -> None:
     if "local-dir:OTHER" in arguments:
         save_clip(open_clip, Path.cwd(), seed=1)
+    if "empty.proof" in arguments:
+        write_empty(Path("empty.proof"))
     if "strange" in arguments:
         shutil.copytree("test/kettle", "strange/urn")
     before = kitchen.read_bytes()
@@ -514,3 +522,9 @@ def test_what_the_user_did_not_do_wrong_is_status_3(
         proof.cli.main()
     assert left.value.code == 3
     assert str(error) in capsys.readouterr().err
+
+
+def test_the_document_has_an_example_of_every_verb() -> None:
+    document = (REPOSITORY / "docs" / "commands.md").read_text()
+    shown = re.findall(r"^\| `proof (\w+)", document, re.MULTILINE)
+    assert set(shown) == {verb[0] for verb in verbs()}

@@ -75,7 +75,7 @@ def main() -> None:
     """Run the command line. The exit status is 0 where all went well, 1 where a check failed, 2
     where what was given is wrong, 3 where the machine or this program is, 130 after Ctrl-C."""
     try:
-        app()
+        app(prog_name="proof")
     except ProofError as error:
         print(f"error: {printable(str(error))}", file=sys.stderr)
         sys.exit(2)

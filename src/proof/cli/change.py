@@ -58,7 +58,7 @@ def forget(
     what = "the pictures that it keeps" if label is None else f"'{label}'"
     question = f"forget {what} for good, and the earlier versions of {model}?"
     if not yes:
-        typer.confirm(printable(question), abort=True)
+        typer.confirm(printable(question), abort=True, err=True)
     from proof.cli.progress import Bar
 
     with models.changing(model):

@@ -39,7 +39,7 @@ def evaluate(
     from proof.cli.progress import Bar
 
     with Bar("loading the model") as bar:
-        classifier = models.load(model, device, encoder, plugin or [])
+        classifier = models.load_taught(model, device, encoder, plugin or [])
         found = classifier.evaluate(data, progress=bar)
     if not found.pictures:
         there = ", ".join(f"'{label}'" for label in list(found.unknown)[:3])

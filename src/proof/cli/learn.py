@@ -29,7 +29,12 @@ def learn(
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option("--class", metavar="LABEL", help="All pictures given show this class."),
+        typer.Option(
+            "--class",
+            metavar="LABEL",
+            help="All pictures given show this class.",
+            autocompletion=models.complete_label,
+        ),
     ] = None,
     name: Annotated[
         list[str] | None,

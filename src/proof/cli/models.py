@@ -36,7 +36,7 @@ def complete_label(context: typer.Context, incomplete: str) -> list[str]:
     """The classes of the model that stands before."""
     from proof.reports.card import labels_of
 
-    with contextlib.suppress(ProofError):
+    with contextlib.suppress(ProofError, KeyError):
         return _offered(labels_of(context.params["model"]), incomplete)
     return []
 
@@ -114,6 +114,16 @@ def load(
     preprocess = read_card(model)["source"]["preprocess"]
     found = load_encoder(encoder, preprocess=preprocess, device=device)
     return load_model(model, device=device, encoder=found)
+
+
+def load_taught(
+    model: Path, device: str, encoder: str | None, plugins: Sequence[Path]
+) -> Classifier:
+    """A model that can be asked."""
+    classifier = load(model, device, encoder, plugins)
+    if not classifier.classes:
+        raise ProofError(f"'{model}' knows no class: teach it with `proof learn {model} DATA`")
+    return classifier
 
 
 @contextmanager

@@ -79,7 +79,7 @@ def predict(
     from proof.cli.progress import Bar
 
     with Bar("loading the model") as bar:
-        classifier = models.load(model, device, encoder, plugin or [])
+        classifier = models.load_taught(model, device, encoder, plugin or [])
         embedded = classifier.embed(paths, progress=bar)
         if not embedded.good:
             raise ProofError(f"none of the pictures can be read, first {embedded.broken[0]}")

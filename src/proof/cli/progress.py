@@ -63,8 +63,10 @@ class Bar(Live):
         while now - self._seen[0][0] > _WINDOW:
             self._seen.popleft()
         speed = (done - self._seen[0][1]) / max(now - self._seen[0][0], 0.5)
-        rate = f"{speed:,.1f}/s" if speed < 10 else f"{speed:,.0f}/s"
-        left = f"{timedelta(seconds=round((total - done) / speed))} left" if speed else ""
+        rate = left = ""
+        if speed:
+            rate = f"{speed:,.1f}/s" if speed < 10 else f"{speed:,.0f}/s"
+            left = f"{timedelta(seconds=round((total - done) / speed))} left"
         self._bar.update(
             self._tasks[what],
             completed=done,
