@@ -80,6 +80,11 @@ def predict(
 
     with Bar("loading the model") as bar:
         classifier = models.load_taught(model, device, encoder, plugin or [])
+        if classifier.encoder is None:
+            raise ProofError(
+                f"'{model}' was taught with embeddings: name the encoder that they were made with, "
+                f"--encoder NAME"
+            )
         embedded = classifier.embed(paths, progress=bar)
         if not embedded.good:
             raise ProofError(f"none of the pictures can be read, first {embedded.broken[0]}")

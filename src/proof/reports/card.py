@@ -55,15 +55,17 @@ def facts(card: Card) -> dict[str, str]:
     """What there is to know of a model, but for its classes and its log."""
     source, method, kept = card["source"], card["method"], card["kept"]
     pictures = sum(entry["pictures"] for entry in card["classes"])
-    encoder = "none: it learns from embeddings"
+    encoder = {"encoder": "none: it learns from embeddings"}
     if source["encoder"]:
         weights = f" (weights {source['fingerprint'][:8]})" if source["fingerprint"] else ""
-        encoder = f"{source['encoder']}{weights}"
+        encoder = {
+            "encoder": f"{source['encoder']}{weights}",
+            "pixels": source["preprocessing"] or source["preprocess"],
+            "prompt": source["template"],
+        }
     remove = f"`proof forget {card['file']} --exemplars` removes them"
     return {
-        "encoder": encoder,
-        "pixels": source["preprocessing"] or source["preprocess"],
-        "prompt": source["template"],
+        **encoder,
         "method": f"{method['name']}, seed {method['seed']:d}",
         "classes": f"{len(card['classes']):,}, taught with {many(pictures, 'picture')} in "
         f"{many(card['lessons'], 'lesson')}",

@@ -88,9 +88,7 @@ def page(card: Card) -> str:
         tiles=_lines(f"<li><b>{_text(t)}</b><span>{name}</span></li>" for name, t in tiles.items()),
         chart=_section(curve) if len(curve) > 1 else "",
         classes=_classes(classes),
-        facts=_lines(
-            f"<dt>{name}</dt><dd>{_code(text)}</dd>" for name, text in about.items()
-        ),
+        facts=_lines(f"<dt>{name}</dt><dd>{_code(text)}</dd>" for name, text in about.items()),
         log=_lines(
             f"<li><time>{_text(local(step['when']))}</time><span>{_text(said(step))}</span></li>"
             for step in reversed(log)
@@ -125,14 +123,11 @@ def _classes(classes: list[Card]) -> str:
     most = max((entry["pictures"] for entry in classes), default=0)
     return _lines(
         f'<li title="taught {_text(local(entry["first"]))} to {_text(local(entry["last"]))}">'
-        f"<bdi>{_text(entry['name'])}</bdi><span>{_count(entry['pictures'])}</span>"
-        f'<div class="bar" style="width:{100 * entry["pictures"] / max(most, 1):.1f}%"></div></li>'
+        f"<bdi>{_text(entry['name'])}</bdi>"
+        f'<div class="bar"><div style="width:{100 * entry["pictures"] / max(most, 1):.1f}%"></div>'
+        f"</div><span>{entry['pictures']:,}</span></li>"
         for entry in classes
     )
-
-
-def _count(pictures: int) -> str:
-    return many(pictures, "picture") if pictures else "by name"
 
 
 def _text(value: object) -> str:
