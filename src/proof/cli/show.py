@@ -71,7 +71,7 @@ def log(model: models.Model, json: models.Json = False) -> None:
 def _write_page(model: Path, html: Path) -> None:
     from proof.files import check_writable, replacing
     from proof.reports.card import read_card
-    from proof.reports.page import page
+    from proof.reports.card_page import page
 
     if html.suffix.lower() not in (".html", ".htm"):
         raise ProofError(f"--html {html}: expected a name that ends in .html")
