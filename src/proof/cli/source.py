@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from proof.errors import ProofError
+from proof.reports.formats import printable
 
 if TYPE_CHECKING:
     from proof.embeddings import Embeddings
@@ -95,18 +97,14 @@ def load(data: str, options: PictureOptions, check: Check | None = None) -> Embe
 
 
 def _encode(data: str, options: PictureOptions, check: Check | None) -> Embeddings:
-    import sys
-
     from proof.cli.progress import Bar
     from proof.datasets import open_dataset
     from proof.datasets.base import read_list
     from proof.embed import embed
     from proof.encoders import DEFAULT, load_encoder
-    from proof.pictures.preprocessing import CHOICES
 
+    check_preprocess(options.preprocess)
     preprocess = "squash" if options.preprocess is None else options.preprocess
-    if preprocess not in CHOICES:
-        raise ProofError(f"--preprocess '{preprocess}': expected {' or '.join(CHOICES)}")
     more: dict[str, Any] = {}
     if options.test_fraction is not None:
         more["test_fraction"] = options.test_fraction
@@ -132,10 +130,7 @@ def _encode(data: str, options: PictureOptions, check: Check | None) -> Embeddin
         raise typer.Exit(130) from None
     if dataset.ignored:
         print(f"{dataset.ignored:,} files that are no pictures were left out", file=sys.stderr)
-    if broken:
-        print(f"{len(broken)} broken pictures were left out:", file=sys.stderr)
-        for picture in broken:
-            print(f"  {printable(str(picture))}", file=sys.stderr)
+    tell_broken(broken)
     counts = embeddings.train.codes.bincount(minlength=len(embeddings.class_names)).tolist()
     empty = [name for name, count in zip(embeddings.class_names, counts, strict=True) if not count]
     if empty:
@@ -146,6 +141,18 @@ def _encode(data: str, options: PictureOptions, check: Check | None) -> Embeddin
     return embeddings
 
 
-def printable(text: str) -> str:
-    """Control characters as their escapes: a file's name may hold any."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def check_preprocess(given: str | None) -> None:
+    """Find out before an encoder is looked for."""
+    from proof.pictures.preprocessing import CHOICES
+
+    if given not in (None, *CHOICES):
+        raise ProofError(f"--preprocess '{given}': expected {' or '.join(CHOICES)}")
+
+
+def tell_broken(broken: Sequence[object]) -> None:
+    """List pictures that could not be read."""
+    if broken:
+        were = "picture was" if len(broken) == 1 else "pictures were"
+        print(f"{len(broken):,} broken {were} left out:", file=sys.stderr)
+    for picture in broken:
+        print(f"  {printable(str(picture))}", file=sys.stderr)
