@@ -24,7 +24,9 @@ from PIL import Image
 
 import proof.cli
 from conftest import REPOSITORY, make_data, save_clip
-from proof.models import locked, read_header, steps
+from proof.models import locked, read_header, steps, write_model
+from proof.reports.card import fits, read_card
+from proof.reports.card_page import page
 
 open_clip = pytest.importorskip("open_clip")
 
@@ -140,14 +142,15 @@ def test_predict_prints_json_and_csv_and_writes_files(run: Run, kitchen: Path) -
     assert [row["file"] for row in found] == list(pictures)
     assert [row["label"] for row in found] == ["kettle", EVIL]
     assert len(found[0]["runners_up"]) == 2
-    assert 1 >= found[0]["probability"] > found[0]["runners_up"][0]["probability"] > 0
+    assert 1 >= found[0]["probability"] > found[0]["runners_up"][0]["probability"] >= 0
     said = run("predict", kitchen, *pictures, "--top", 2, "-o", "found.csv").out
     assert said == "2 predictions written to found.csv\n"
     rows = list(csv.DictReader(io.StringIO(Path("found.csv").read_text())))
     assert list(rows[0]) == ["file", "label", "probability", "label_2", "probability_2"]
     assert [row["label"] for row in rows] == ["kettle", EVIL]
     assert float(rows[0]["probability"]) == found[0]["probability"]
-    assert run("predict", kitchen, pictures[0], "--csv").out.startswith("file,label,probability,")
+    shown = run("predict", kitchen, pictures[0], "--csv", "--top", 1).out
+    assert shown.startswith("file,label,probability\ntest/kettle/0.jpg,kettle,")
 
 
 def test_predict_takes_paths_from_standard_input(
@@ -220,6 +223,36 @@ def test_show_prints_the_card(run: Run, kitchen: Path) -> None:
     assert card["bytes"] == kitchen.stat().st_size
 
 
+def spoiled(value: Any) -> Iterator[Any]:
+    """All that is inside, each thing in turn put in disorder."""
+    yield from (None, [], {}, "x", -1, 1e300, True, [3], {"x": {}})
+    if isinstance(value, dict | list):
+        for name in value if isinstance(value, dict) else range(len(value)):
+            for other in spoiled(value[name]):
+                changed = value.copy()
+                changed[name] = other
+                yield changed
+            if isinstance(value, dict):
+                yield {key: inner for key, inner in value.items() if key != name}
+
+
+def test_a_file_that_says_anything_is_refused_or_shown(kitchen: Path) -> None:
+    card = read_card(kitchen)
+    tried = shown = 0
+    for manifest in spoiled(read_header(kitchen).manifest):
+        tried += 1
+        if fits(manifest):
+            shown += 1
+            page({**card, **manifest})
+    assert shown
+    assert tried - shown > 200
+
+
+def test_a_file_of_something_else_is_a_mistake(run: Run, tmp_path: Path) -> None:
+    write_model(tmp_path / "odd.proof", {"classes": 3}, {})
+    assert "not the file of a classifier" in run("show", tmp_path / "odd.proof", status=2).err
+
+
 class Page(HTMLParser):
     """Finds what a page loads, and whether its elements close."""
 
@@ -251,14 +284,14 @@ def test_the_page_of_a_model_needs_nothing_else(run: Run, kitchen: Path) -> None
     run("learn", kitchen, "--class", "moka pot", "test/moka_pot")
     assert run("show", kitchen, "--html", "card.html").out == "written to card.html\n"
     text = Path("card.html").read_text(encoding="utf-8")
-    page = Page(text)
-    assert page.open == []
-    assert page.loaded == []
+    found = Page(text)
+    assert found.open == []
+    assert found.loaded == []
     assert "url(" not in text
     assert "prefers-color-scheme: dark" in text
     assert text.count('class="dot"') == 2, "one for each lesson"
-    assert "moka pot11" in page.text
-    assert "cup\\x1b[31m [bold]red :coffee: \\u202egnp <b>&" in page.text
+    assert "moka pot11" in found.text
+    assert "cup\\x1b[31m [bold]red :coffee: \\u202egnp <b>&" in found.text
     assert "\x1b" not in text
 
 
@@ -271,7 +304,7 @@ def test_evaluate_measures_and_decides(run: Run, kitchen: Path) -> None:
     assert set(found["per_class"]) == set(labels(kitchen))
     shutil.copytree("test/kettle", "wrong/moka_pot")
     said = run("evaluate", kitchen, "wrong", "--at-least", 50, status=1)
-    assert "moka pot taken for kettle: 3" in said.out
+    assert "3 of moka pot taken for kettle" in said.out
     assert said.err == "accuracy 0.00 %: below 50 %\n"
 
 
@@ -297,7 +330,7 @@ def test_kept_pictures_can_be_dropped_and_given_again_to_forget(run: Run, kitche
     assert "kept       no pictures" in run("show", kitchen).out
     assert steps(kitchen) == []
     some = ("--pictures", "test/kettle")
-    assert "it was taught with " in run("forget", kitchen, "kettle", *some, "-y", status=2).err
+    assert "it learned 8; give all" in run("forget", kitchen, "kettle", *some, "-y", status=2).err
     run("forget", kitchen, "kettle", "--pictures", "photos/kettle", "-y")
     assert "kettle" not in labels(kitchen)
 
@@ -372,7 +405,7 @@ def test_an_encoder_that_moved_can_be_named(run: Run, kitchen: Path, tiny_clip: 
         (("predict", "MODEL", "test", "-o", "test.jpg"), "ends in .json or .csv"),
         (("predict", "MODEL", "test", "--reject", "2"), "expected a share between 0 and 1"),
         (("predict", "empty.proof", "test"), "knows no class: teach it"),
-        (("evaluate", "MODEL", "strange"), "shows none of the classes"),
+        (("evaluate", "MODEL", "strange"), "is a class that was learned"),
         (("forget", "MODEL"), "forget what?"),
         (("forget", "MODEL", "ketle"), "did you mean 'kettle'?"),
         (("rename", "MODEL", "kettle", "moka pot"), "there is a class 'moka pot' already"),
@@ -510,7 +543,7 @@ def test_help_begins_with_what_a_newcomer_needs(run: Run) -> None:
 def test_what_the_user_did_not_do_wrong_is_status_3(
     error: Exception, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail() -> None:
+    def fail(prog_name: str) -> None:
         raise error
 
     monkeypatch.setattr(proof.cli, "app", fail)

@@ -38,8 +38,12 @@ app = typer.Typer(
 )
 
 _TEACH = "Teach and use"
-for verb in (learn.learn, predict.predict, show.show, change.forget, change.rename, change.merge):
-    app.command(rich_help_panel=_TEACH)(verb)
+app.command(rich_help_panel=_TEACH)(learn.learn)
+app.command(rich_help_panel=_TEACH)(predict.predict)
+app.command(rich_help_panel=_TEACH)(show.show)
+app.command(rich_help_panel=_TEACH)(change.forget)
+app.command(rich_help_panel=_TEACH)(change.rename)
+app.command(rich_help_panel=_TEACH)(change.merge)
 app.command(rich_help_panel=_TEACH)(show.log)
 app.command(rich_help_panel=_TEACH)(change.undo)
 

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from proof.cli import models, source
-from proof.errors import ProofError
 
 
 def evaluate(
@@ -41,9 +40,6 @@ def evaluate(
     with Bar("loading the model") as bar:
         classifier = models.load_taught(model, device, encoder, plugin or [])
         found = classifier.evaluate(data, progress=bar)
-    if not found.pictures:
-        there = ", ".join(f"'{label}'" for label in list(found.unknown)[:3])
-        raise ProofError(f"'{data}' shows none of the classes of '{model}': it has {there}")
     if json:
         print(models.json_text({"pictures": found.pictures, **dataclasses.asdict(found)}))
     else:

@@ -86,7 +86,6 @@ def learn(
     start = time.perf_counter()
     models.check_name(model)
     check_writable(model)
-    source.check_preprocess(preprocess)
     lessons = _lessons(what or [], label, name or [])
     if no_exemplars:
         if exemplars is not None:
@@ -218,7 +217,8 @@ def _report(model: Path, new: bool, lessons: list[Lesson], seconds: float) -> No
         encoder = card["source"]["encoder"] or "embeddings"
         models.show(f"made {model} with {encoder} and the method {card['method']['name']}")
     for lesson in lessons:
-        models.show(f"learned {lesson}")
+        learned = lesson.new or lesson.refined or lesson.named
+        models.show(f"learned {lesson}" if learned else "nothing new: it was known already")
     models.tell_what_it_knows(model, seconds)
     broken = [picture for lesson in lessons for picture in lesson.broken]
     source.tell_broken([f"{path}: {reason}" for path, reason in broken])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -130,7 +131,10 @@ def _write(found: Sequence[tuple[str, _Named]], top: int, form: str, output: Pat
         text = formats.csv_text([_row(path, named, top) for path, named in found])
     else:
         text = formats.aligned([_line(path, named, top) for path, named in found]) + "\n"
-    if output is None:
+    if output is None and sys.stdout.isatty():
+        models.show(text.rstrip("\n"))
+        return
+    if output is None:  # for a program: labels as they are
         print(text, end="")
         return
     with replacing(output) as partial:

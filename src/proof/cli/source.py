@@ -102,9 +102,11 @@ def _encode(data: str, options: PictureOptions, check: Check | None) -> Embeddin
     from proof.datasets.base import read_list
     from proof.embed import embed
     from proof.encoders import DEFAULT, load_encoder
+    from proof.pictures.preprocessing import CHOICES
 
-    check_preprocess(options.preprocess)
     preprocess = "squash" if options.preprocess is None else options.preprocess
+    if preprocess not in CHOICES:
+        raise ProofError(f"--preprocess '{preprocess}': expected {' or '.join(CHOICES)}")
     more: dict[str, Any] = {}
     if options.test_fraction is not None:
         more["test_fraction"] = options.test_fraction
@@ -139,14 +141,6 @@ def _encode(data: str, options: PictureOptions, check: Check | None) -> Embeddin
             f"read, first '{empty[0]}': mend the pictures, or leave the class out (--classes FILE)"
         )
     return embeddings
-
-
-def check_preprocess(given: str | None) -> None:
-    """Find out before an encoder is looked for."""
-    from proof.pictures.preprocessing import CHOICES
-
-    if given not in (None, *CHOICES):
-        raise ProofError(f"--preprocess '{given}': expected {' or '.join(CHOICES)}")
 
 
 def tell_broken(broken: Sequence[object]) -> None:

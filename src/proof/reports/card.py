@@ -14,10 +14,10 @@ from proof.reports.formats import size_text
 
 Card = dict[str, Any]
 _SHOWN = 5  # classes that a line names
+_LARGEST = 10**12  # of anything that is counted
 _SAID = {
     "learn": "learned",
     "forget": "forgot",
-    "rename": "renamed",
     "merge": "took in",
     "drop exemplars": "removed the pictures that were kept",
 }
@@ -27,23 +27,20 @@ def read_card(path: str | os.PathLike[str]) -> Card:
     """All facts in a file, without its tensors."""
     path = Path(path)
     header = read_header(path)
+    if not fits(header.manifest):
+        raise ProofError(f"cannot read '{path}': it is whole, but not the file of a classifier")
     kept = next((entry for entry in header.entries if entry.name == "kept.vectors"), None)
-    card = {
-        "file": path.name,
-        "bytes": path.stat().st_size,
-        "revision": header.revision,
-        "earlier_versions": len(steps(path)),
+    return {
         **header.manifest,
         "kept": {
             "pictures": kept.shape[0] if kept else 0,
             "bytes": kept.end - kept.start if kept else 0,
         },
+        "file": path.name,
+        "bytes": path.stat().st_size,
+        "revision": header.revision,
+        "earlier_versions": len(steps(path)),
     }
-    try:
-        facts(card), [class_row(entry) for entry in card["classes"]], list(map(said, card["log"]))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise ProofError(f"cannot read '{path}': it is not a classifier's file") from None
-    return card
 
 
 def labels_of(path: str | os.PathLike[str]) -> list[str]:
@@ -66,7 +63,7 @@ def facts(card: Card) -> dict[str, str]:
     remove = f"`proof forget {card['file']} --exemplars` removes them"
     return {
         **encoder,
-        "method": f"{method['name']}, seed {method['seed']:d}",
+        "method": f"{method['name']}, seed {method['seed']}",
         "classes": f"{len(card['classes']):,}, taught with {many(pictures, 'picture')} in "
         f"{many(card['lessons'], 'lesson')}",
         "accuracy": accuracy_text(card),
@@ -86,7 +83,7 @@ def facts(card: Card) -> dict[str, str]:
 def accuracy_text(card: Card) -> str:
     """How good it is on what it did not learn, where that is known."""
     found = card["calibration"]
-    if found["accuracy"] is None:
+    if None in (found["accuracy"], found["ece_after"]):
         return "not known: no pictures are held out"
     return (
         f"{found['accuracy']:.1f} % on {many(found['pictures'], 'picture')} that it did not learn; "
@@ -97,10 +94,10 @@ def accuracy_text(card: Card) -> str:
 def class_row(entry: Card) -> dict[str, str | float]:
     """A class with its numbers."""
     return {
-        "pictures": int(entry["pictures"]),
+        "pictures": entry["pictures"],
         "first taught": local(entry["first"]),
         "last taught": local(entry["last"]),
-        "class": str(entry["name"]),
+        "class": entry["name"],
     }
 
 
@@ -110,11 +107,12 @@ def said(step: Card) -> str:
     >>> said({"what": "learn", "classes": ["cup", "moka pot"], "pictures": 30, "accuracy": 91.5})
     'learned cup, moka pot from 30 pictures; then 91.5 % right'
     """
-    what, classes = str(step["what"]), step["classes"]
-    text = _SAID.get(what, what)
+    what: str = step["what"]
+    classes = step["classes"]
     if what == "rename":
-        text += f" {classes[0]} to {classes[1]}"
-    elif classes:
+        return f"renamed {' to '.join(classes)}"
+    text = _SAID.get(what, what)
+    if classes:
         text += f" {some(classes)}"
     if step["pictures"]:
         text += f" from {many(step['pictures'], 'picture')}"
@@ -145,3 +143,69 @@ def many(count: int, what: str) -> str:
 def local(when: str) -> str:
     """A time of the log, where the reader is."""
     return f"{datetime.fromisoformat(when).astimezone():%Y-%m-%d %H:%M}"
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_text_or_none(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= _LARGEST
+
+
+def _is_share(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and 0 <= value <= 100)
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        return bool(local(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+# What a card speaks of, and how each of it is known to be what it should.
+_SHAPE: dict[str, Any] = {
+    "source": {
+        "encoder": _is_text_or_none,
+        "fingerprint": _is_text_or_none,
+        "preprocess": _is_text,
+        "preprocessing": _is_text_or_none,
+        "template": _is_text,
+    },
+    "method": {"name": _is_text, "seed": _is_count, "options": {}},
+    "exemplars": _is_text,
+    "lessons": _is_count,
+    "classes": [{"name": _is_text, "pictures": _is_count, "first": _is_time, "last": _is_time}],
+    "log": [
+        {
+            "when": _is_time,
+            "what": _is_text,
+            "classes": [_is_text],
+            "pictures": _is_count,
+            "accuracy": _is_share,
+        }
+    ],
+    "calibration": {"pictures": _is_count, "accuracy": _is_share, "ece_after": _is_share},
+    "versions": {},
+}
+
+
+def fits(value: Any, shape: Any = None) -> bool:
+    """Whether a manifest has all that a card speaks of: a file may be anyone's.
+
+    >>> fits({"classes": 3})
+    False
+    """
+    shape = _SHAPE if shape is None else shape
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(
+            name in value and fits(value[name], inner) for name, inner in shape.items()
+        )
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(fits(item, shape[0]) for item in value)
+    return bool(shape(value))

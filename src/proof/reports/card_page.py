@@ -98,7 +98,7 @@ def page(card: Card) -> str:
 
 
 def _curve(log: list[Card]) -> list[tuple[str, float, str]]:
-    """The accuracy after each step that has one, and how many classes there were then."""
+    """The accuracy after each step that may change it, and how many classes there were then."""
     known: set[str] = set()
     points = []
     for step in log:
@@ -106,7 +106,7 @@ def _curve(log: list[Card]) -> list[tuple[str, float, str]]:
             known |= set(step["classes"])
         elif step["what"] == "forget":
             known -= set(step["classes"])
-        if step["accuracy"] is not None:
+        if step["accuracy"] is not None and step["what"] != "rename":
             points.append((f"{len(known):,}", step["accuracy"], printable(said(step))))
     return points
 
