@@ -70,6 +70,7 @@ def forget(
             else:
                 given = models.pictures_of(pictures) if pictures else None
                 said = str(classifier.forget(label, given, progress=bar))
+        classifier.calibrate()
         classifier.save(model)
     models.show(f"{model}: {said}")
 
@@ -90,6 +91,7 @@ def rename(
     with models.changing(model):
         classifier = models.load(model, "cpu", None, plugin or [])
         classifier.rename(old, new)
+        classifier.calibrate()
         classifier.save(model)
     models.show(f"{model}: '{old}' is called '{new}' now")
 
@@ -134,6 +136,7 @@ def merge(
             lessons = [
                 classifier.merge(models.load(other, device), progress=bar) for other in others
             ]
+        classifier.calibrate()
         classifier.save(output)
     for other, lesson in zip(others, lessons, strict=True):
         models.show(f"{other}: {lesson}")

@@ -50,7 +50,9 @@ def learn(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Its options stand behind colons: proof:epochs=3.", show_default="proof"),
+        typer.Option(
+            help="Its options stand behind colons: proof:epochs=3.", show_default="analytic"
+        ),
     ] = None,
     exemplars: Annotated[
         str | None,
@@ -113,6 +115,7 @@ def learn(
             _check_same(model, classifier, given)
         with Bar("loading the encoder") as bar:
             taught = [classifier.learn(lesson, progress=bar) for lesson in lessons]
+        classifier.calibrate()
         classifier.save(model)
     _report(model, new, taught, time.perf_counter() - start)
 

@@ -39,7 +39,7 @@ Entry = dict[str, Any]
 def describe(known: Knowledge, source: Source) -> tuple[Entry, dict[str, Tensor]]:
     """The manifest and the tensors of a file."""
     learner, calibration = known.learner, known.fitted  # not made for this: it may take long
-    found = dataclasses.asdict(calibration) if calibration else {}
+    found = dataclasses.asdict(calibration or Calibration(learner.scale.temperature))
     manifest = {
         "kind": KIND,
         "source": dataclasses.asdict(source),
@@ -57,7 +57,8 @@ def describe(known: Knowledge, source: Source) -> tuple[Entry, dict[str, Tensor]
             for name, (first, last) in ((name, known.dates[name]) for name in known.classes)
         ],
         "log": [dataclasses.asdict(step) | {"classes": list(step.classes)} for step in known.log],
-        "calibration": {name: found[name] for name in found if name != "known"},
+        "calibration": {name: found[name] for name in found if name != "known"}
+        | {"made": calibration is not None},
         "versions": {
             "proof": proof.__version__,
             "torch": torch.__version__,
@@ -109,7 +110,7 @@ def rebuild(
         {name: (first, last) for name, _, first, last in entries},
         [_step(entry) for entry in field(manifest, "log", list, of=dict)],
         lessons,
-        _calibration(fitted, tensors) if fitted else None,
+        _calibration(fitted, tensors) if fitted.get("made", True) else None,
     )
     for name, count in learner.pictures.items():
         if known.pictures[name] < count:

@@ -83,6 +83,8 @@ def facts(card: Card) -> dict[str, str]:
 def accuracy_text(card: Card) -> str:
     """How good it is on what it did not learn, where that is known."""
     found = card["calibration"]
+    if not found.get("made", True):
+        return "not measured yet"
     if None in (found["accuracy"], found["ece_after"]):
         return "not known: no pictures are held out"
     return (
