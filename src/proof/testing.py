@@ -276,8 +276,9 @@ def check_a_resumed_learner_goes_on_as_a_straight_one(method: str) -> None:
 
 
 def check_compacting_keeps_scores(method: str) -> None:
-    """`compact` makes what is kept smaller and leaves the scores."""
+    """`compact` makes what is kept smaller and leaves the scores; where nothing is, it is idle."""
     stream = _stream()
+    _new(method).compact()
     learner = _taught(method, stream)
     before = learner.scores(_images(stream))
     learner.compact()

@@ -122,16 +122,16 @@ def rebuild(
 def spec_of(learner: Learner) -> str:
     """What `create` takes to make such a learner: its name, and options that are not the default.
 
-    >>> spec_of(create("proof:epochs=3:fusion=yes"))
-    'proof:epochs=3'
+    >>> spec_of(create("proof:epochs=3:fusion=no:context=PWC"))
+    'proof:fusion=no:epochs=3'
     """
-    defaults = method_class(learner.name).Options()
-    changed = [
-        f":{name}={getattr(learner.options, name)}"
-        for name in option_types(type(learner))
-        if getattr(learner.options, name) != getattr(defaults, name)
-    ]
-    return learner.name + "".join(changed)
+    defaults, spec = method_class(learner.name).Options(), learner.name
+    for name in option_types(type(learner)):
+        value = getattr(learner.options, name)
+        if value != getattr(defaults, name):
+            text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+            spec += f":{name}={text}"
+    return spec
 
 
 def _optional(entry: Entry, name: str, kind: type[Any]) -> Any:
@@ -278,21 +278,15 @@ def _learner(
         learner.restore(state, classes, tasks)
     except Exception as error:  # a method may fail in any way on tensors that are not its own
         raise ProofError(f"its tensors are not those of {name}: {_line(error)}") from None
-    _check_taught(learner)
     return learner
 
 
-def _check_taught(learner: Learner) -> None:
-    counts = learner.pictures.values()
-    if sum(0 < count <= _LARGEST for count in counts) != learner.known:
-        raise ProofError("a class was taught twice, or with an impossible number of pictures")
-
-
 def _try(learner: Learner, dim: int) -> None:
-    """What cannot work fails now and not later."""
+    """Look at it all once, so that what cannot work fails now and not later."""
     if not learner.classes:
         return
     try:
+        learner.state()
         right = learner.works(dim)
     except Exception as error:
         raise ProofError(f"its tensors do not fit together: {_line(error)}") from None
