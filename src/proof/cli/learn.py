@@ -50,7 +50,10 @@ def learn(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Its options stand behind colons: proof:epochs=3.", show_default="proof"),
+        typer.Option(
+            help="`proof methods` lists them; options stand behind colons.",
+            show_default="analytic:features=4096",
+        ),
     ] = None,
     exemplars: Annotated[
         str | None,

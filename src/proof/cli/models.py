@@ -132,15 +132,15 @@ def changing(model: Path) -> Iterator[None]:
     check_name(model)
     from proof.models import locked
 
-    try:
-        with locked(model, waiting=lambda text: print(printable(text), file=sys.stderr)):
-            before = _revision(model)
+    with locked(model, waiting=lambda text: print(printable(text), file=sys.stderr)):
+        before = _revision(model)
+        try:
             yield
-    except KeyboardInterrupt:
-        left = "is as it was" if before else "was not made"
-        became = left if _revision(model) == before else "is changed already"
-        print(f"\ninterrupted; {printable(str(model))} {became}", file=sys.stderr)
-        raise typer.Exit(130) from None
+        except KeyboardInterrupt:
+            left = "is as it was" if before else "was not made"
+            became = left if _revision(model) == before else "is changed already"
+            print(f"\ninterrupted; {printable(str(model))} {became}", file=sys.stderr)
+            raise typer.Exit(130) from None
 
 
 def _revision(model: Path) -> str | None:
