@@ -178,6 +178,33 @@ class Solution:
         """The pictures' part of the score, (n, classes)."""
         return (features - self.centre) @ self.weight + self.bias
 
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it, to keep."""
+        numbers = [getattr(self, name) for name in _NUMBERS]
+        return {
+            "weight": self.weight,
+            "bias": self.bias,
+            "centre": self.centre,
+            "numbers": torch.tensor(numbers, dtype=torch.float64),
+        }
+
+    @classmethod
+    def of(cls, tensors: dict[str, Tensor]) -> Solution:
+        """What `tensors` gave."""
+        numbers = dict(zip(_NUMBERS, tensors["numbers"].tolist(), strict=True))
+        return cls(tensors["weight"], tensors["bias"], tensors["centre"], **numbers)
+
+
+_NUMBERS = (
+    "ridge",
+    "leverage",
+    "error",
+    "picture_weight",
+    "text_weight",
+    "name_weight",
+    "spread",
+)
+
 
 @dataclass(frozen=True)
 class _Problem:

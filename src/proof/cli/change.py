@@ -74,7 +74,7 @@ def forget(
             else:
                 given = models.pictures_of(pictures) if pictures else None
                 said = str(classifier.forget(label, given, progress=bar))
-        classifier.save(model)
+            models.save(classifier, model, bar)
     models.show(f"{model}: {said}")
 
 
@@ -91,10 +91,10 @@ def rename(
       proof rename kitchen.proof "moka pot" "mocha pot"
     """
     models.check_label(model, old)
-    with models.changing(model):
+    with models.changing(model), Bar("loading the model") as bar:
         classifier = models.load(model, "cpu", None, plugin or [])
         classifier.rename(old, new)
-        classifier.save(model)
+        models.save(classifier, model, bar)
     models.show(f"{model}: '{old}' is called '{new}' now")
 
 
@@ -136,7 +136,7 @@ def merge(
             lessons = [
                 classifier.merge(models.load(other, device), progress=bar) for other in others
             ]
-        classifier.save(output)
+            models.save(classifier, output, bar)
     for other, lesson in zip(others, lessons, strict=True):
         models.show(f"{other}: {lesson}")
     models.tell_what_it_knows(output)

@@ -116,7 +116,7 @@ def learn(
             _check_same(model, classifier, given)
         with Bar("loading the encoder") as bar:
             taught = [classifier.learn(lesson, progress=bar) for lesson in lessons]
-        classifier.save(model)
+            models.save(classifier, model, bar)
     _report(model, new, taught, time.perf_counter() - start)
 
 

@@ -175,6 +175,12 @@ class Learner(ABC):
         """The class of each of `images` (n, d)."""
         return [self.classes[code] for code in self.scores(images).argmax(dim=1).tolist()]
 
+    def works(self, dim: int) -> bool:
+        """Whether pictures of `dim` numbers can be scored by what was restored from somewhere."""
+        scores = self.scores(torch.full((1, dim), dim**-0.5))
+        fits = scores.shape == (1, len(self.classes)) and not scores.isnan().any()
+        return bool(fits) and bool(scores.max().isfinite())
+
     def forget(self, name: str, images: Tensor | None = None) -> None:
         """Remove a class. An `exact` method that is given all its `images` (n, d) again is then as
         if it had never been taught."""

@@ -131,6 +131,10 @@ class Classifier(Estimator):
         self._encoder.source = agreed
         return lesson
 
+    def calibrate(self) -> None:
+        """Make now what probabilities need, so that it is saved and nobody waits for it later."""
+        _ = self._known.calibration
+
     def drop_exemplars(self) -> None:
         """Keep no pictures any more, for privacy. What was learned of them stays."""
         self._known.drop_exemplars()

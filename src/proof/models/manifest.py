@@ -7,7 +7,6 @@ every tensor must be possible, and fit the others, before a classifier is made o
 from __future__ import annotations
 
 import dataclasses
-import math
 import platform
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -39,8 +38,8 @@ Entry = dict[str, Any]
 
 def describe(known: Knowledge, source: Source) -> tuple[Entry, dict[str, Tensor]]:
     """The manifest and the tensors of a file."""
-    learner, calibration = known.learner, known.calibration
-    found = dataclasses.asdict(calibration)
+    learner, calibration = known.learner, known.fitted  # not made for this: it may take long
+    found = dataclasses.asdict(calibration or Calibration(learner.scale.temperature))
     manifest = {
         "kind": KIND,
         "source": dataclasses.asdict(source),
@@ -58,14 +57,17 @@ def describe(known: Knowledge, source: Source) -> tuple[Entry, dict[str, Tensor]
             for name, (first, last) in ((name, known.dates[name]) for name in known.classes)
         ],
         "log": [dataclasses.asdict(step) | {"classes": list(step.classes)} for step in known.log],
-        "calibration": {name: found[name] for name in found if name != "known"},
+        "calibration": {name: found[name] for name in found if name != "known"}
+        | {"made": calibration is not None},
         "versions": {
             "proof": proof.__version__,
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
     }
-    tensors = {"calibration": torch.tensor(calibration.known, dtype=torch.float64)}
+    tensors = {}
+    if calibration:
+        tensors["calibration"] = torch.tensor(calibration.known, dtype=torch.float64)
     for name, tensor in learner.state().items():
         if name not in ("exemplars", "exemplar_counts"):  # they are among what is kept
             tensors[f"learner.{name}"] = tensor
@@ -98,6 +100,7 @@ def rebuild(
     learner = _learner(field(manifest, "method", dict), tensors, classes, budget, device)
     dim = len(texts[0]) if classes else 0
     _try(learner, dim)
+    fitted = field(manifest, "calibration", dict)
     known = Knowledge(
         learner,
         budget,
@@ -107,7 +110,7 @@ def rebuild(
         {name: (first, last) for name, _, first, last in entries},
         [_step(entry) for entry in field(manifest, "log", list, of=dict)],
         lessons,
-        _calibration(field(manifest, "calibration", dict), tensors),
+        _calibration(fitted, tensors) if fitted.get("made", True) else None,
     )
     for name, count in learner.pictures.items():
         if known.pictures[name] < count:
@@ -286,15 +289,14 @@ def _check_taught(learner: Learner) -> None:
 
 
 def _try(learner: Learner, dim: int) -> None:
-    """Score a picture, so that what cannot work fails now and not later."""
+    """What cannot work fails now and not later."""
     if not learner.classes:
         return
     try:
-        scores = learner.scores(torch.full((1, dim), dim**-0.5))
-        right = scores.shape == (1, len(learner.classes)) and not scores.isnan().any()
+        right = learner.works(dim)
     except Exception as error:
         raise ProofError(f"its tensors do not fit together: {_line(error)}") from None
-    if not right or not math.isfinite(float(scores.max())):
+    if not right:
         raise ProofError("its tensors do not fit together: no picture can be scored")
 
 

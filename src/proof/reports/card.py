@@ -78,6 +78,8 @@ def facts(card: Card) -> dict[str, str]:
 def accuracy_text(card: Card) -> str:
     """How good it is, where that is known: on pictures held out, or on each with it left out."""
     found = card["calibration"]
+    if not found.get("made", True):
+        return "not measured yet"
     if None in (found["accuracy"], found["ece_after"]):
         return "not known: no pictures are held out"
     return (
