@@ -28,6 +28,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for start in range(0, 12, 4):
         mine = range(start, start + 4)
         classifier.learn({names[k]: data.train.images[data.train.codes == k] for k in mine})
+        classifier.calibrate()
         classifier.save(path)
     return path
 

@@ -65,16 +65,15 @@ def forget(
     question = f"forget {what} for good, and the earlier versions of {model}?"
     if not yes:
         typer.confirm(printable(question), abort=True, err=True)
-    with models.changing(model):
-        with Bar("loading the model") as bar:
-            classifier = models.load(model, device, encoder, plugin or [])
-            if label is None:
-                classifier.drop_exemplars()
-                said = "it keeps no pictures any more"
-            else:
-                given = models.pictures_of(pictures) if pictures else None
-                said = str(classifier.forget(label, given, progress=bar))
-            models.save(classifier, model, bar)
+    with models.changing(model), Bar("loading the model") as bar:
+        classifier = models.load(model, device, encoder, plugin or [])
+        if label is None:
+            classifier.drop_exemplars()
+            said = "it keeps no pictures any more"
+        else:
+            given = models.pictures_of(pictures) if pictures else None
+            said = str(classifier.forget(label, given, progress=bar))
+        models.save(classifier, model, bar)
     models.show(f"{model}: {said}")
 
 
@@ -130,13 +129,10 @@ def merge(
     models.check_name(output)
     if output.exists() and not output.samefile(first):
         raise ProofError(f"'{output}' is there already: choose another name, or remove it")
-    with models.changing(output):
-        with Bar("loading the models") as bar:
-            classifier = models.load(first, device, None, plugin or [])
-            lessons = [
-                classifier.merge(models.load(other, device), progress=bar) for other in others
-            ]
-            models.save(classifier, output, bar)
+    with models.changing(output), Bar("loading the models") as bar:
+        classifier = models.load(first, device, None, plugin or [])
+        lessons = [classifier.merge(models.load(other, device), progress=bar) for other in others]
+        models.save(classifier, output, bar)
     for other, lesson in zip(others, lessons, strict=True):
         models.show(f"{other}: {lesson}")
     models.tell_what_it_knows(output)
