@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import torch
 from PIL import Image
 
 from conftest import REPOSITORY
 from proof import Embeddings
+from proof.models import write_model
 
 
 def first_example(document: str) -> str:
@@ -50,6 +52,13 @@ def test_the_embeddings_file_of_the_guide_can_be_read(tmp_path: Path) -> None:
     data = Embeddings.load(tmp_path / "kitchen.safetensors")
     assert data.class_names == ("espresso machine", "moka pot")
     assert data.metadata == {"encoder": "ViT-B-16"}
+
+
+def test_the_model_file_is_read_as_its_description_says(tmp_path: Path) -> None:
+    write_model(tmp_path / "kitchen.proof", {"classes": ["cup"]}, {"means": torch.ones(1, 4)})
+    (tmp_path / "example.py").write_text(first_example("model-file.md"))
+    shown = run("example.py", cwd=tmp_path)
+    assert shown == "{'classes': ['cup']}\nmeans float32 (1, 4)\n"
 
 
 def test_the_encoder_of_the_guide_is_an_encoder(tmp_path: Path) -> None:

@@ -49,10 +49,13 @@ def aggregate_projections(outputs: Sequence[Tensor]) -> Tensor:
 # --- Eq. 7: visual prototypes ----------------------------------------------------------------
 
 
-def visual_prototypes(images: Tensor, codes: Tensor, classes: int) -> Tensor:
+def visual_prototypes(
+    images: Tensor, codes: Tensor, classes: int, before: tuple[Tensor, Tensor] | None = None
+) -> Tensor:
     """Eq. 7: the mean embedding of each class, (classes, d).
 
-    `codes` (n,) holds the class of each image, 0 to classes - 1; every class needs an image.
+    `codes` (n,) holds the class of each image, 0 to classes - 1. Every class needs an image, here
+    or `before`: the prototypes of the first classes, and how many images each is the mean of.
     """
     totals = torch.zeros(classes, images.shape[1], dtype=images.dtype, device=images.device)
     # Sorted by class, a block of rows holds few classes: sums are small products, the same ones
@@ -60,7 +63,11 @@ def visual_prototypes(images: Tensor, codes: Tensor, classes: int) -> Tensor:
     for rows in codes.argsort(stable=True).split(_BLOCK):
         present, member = codes[rows].unique_consecutive(return_inverse=True)
         totals[present] += F.one_hot(member).to(images.dtype).T @ images[rows]
-    return totals / codes.bincount(minlength=classes)[:, None]
+    counts = codes.bincount(minlength=classes)[:, None]
+    if before is None:
+        return totals / counts
+    old, old_counts = (F.pad(t.reshape(len(t), -1), (0, 0, 0, classes - len(t))) for t in before)
+    return torch.where(counts > 0, (old * old_counts + totals) / (old_counts + counts), old)
 
 
 # --- Eq. 8: cross-modal fusion ---------------------------------------------------------------

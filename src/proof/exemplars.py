@@ -85,15 +85,36 @@ class Exemplars:
         return sum(map(len, self._of_class))
 
     def add(self, images: Tensor, codes: Tensor, classes: int) -> None:
-        """Take exemplars of new classes (codes count on from those known), and shorten the old."""
+        """Take exemplars of `images`, and shorten those of other classes.
+
+        Codes count on from the known classes. More pictures of a known class are herded together
+        with its exemplars.
+        """
         count = self.budget.of_each(classes)
-        known = len(self._of_class)
-        self._of_class = [rows[:count] for rows in self._of_class]
+        old = self._of_class + [images[:0]] * (classes - len(self._of_class))
+        self._of_class = [rows[:count] for rows in old]
         if not count:
-            self._of_class += [images[:0]] * (classes - known)
             return
-        for chosen in herd(images, codes - known, classes - known, count):
-            self._of_class.append(images[chosen].clone())
+        present = codes.unique()
+        again = [(int(code), old[int(code)]) for code in present if len(old[int(code)])]
+        images = torch.cat([images, *(rows for _, rows in again)])
+        codes = torch.cat([codes, *(codes.new_full((len(rows),), c) for c, rows in again)])
+        places = torch.searchsorted(present, codes)
+        for code, chosen in zip(
+            present.tolist(), herd(images, places, len(present), count), strict=True
+        ):
+            self._of_class[code] = images[chosen].clone()
+
+    def drop(self, code: int) -> None:
+        """Remove the exemplars of a class."""
+        del self._of_class[code : code + 1]
+
+    def or_else(self, prototypes: Tensor) -> tuple[Tensor, Tensor]:
+        """All exemplars and their classes; a class without any is stood for by its prototype."""
+        every = self._of_class + [prototypes[:0]] * (len(prototypes) - len(self._of_class))
+        rows = [kept if len(kept) else prototypes[c : c + 1] for c, kept in enumerate(every)]
+        codes = torch.arange(len(rows)).repeat_interleave(torch.tensor([len(r) for r in rows]))
+        return torch.cat(rows), codes.to(prototypes.device)
 
     def tensors(self) -> tuple[Tensor, Tensor] | None:
         """All exemplars (n, d) and their classes (n,), or None if there are none."""

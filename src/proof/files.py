@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +15,12 @@ from proof.errors import ProofError
 
 
 @contextmanager
-def replacing(path: Path, *, wait: bool = True) -> Iterator[Path]:
+def replacing(path: Path, *, wait: bool = True, like: Path | None = None) -> Iterator[Path]:
     """A path to write to, which then takes the place of `path` in one step.
 
     Where writing fails or is interrupted, what was at `path` stays as it was. The new file has the
-    permissions that the user's umask gives. `wait` until the disk has it, so that it also outlives
-    a power cut.
+    permissions that the user's umask gives, or those of the file `like`, where there is one. `wait`
+    until the disk has it, so that it also outlives a power cut.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "notes.txt"
@@ -33,6 +34,8 @@ def replacing(path: Path, *, wait: bool = True) -> Iterator[Path]:
     partial = path.with_name(f".{path.stem[:64]}.{mine}.partial{path.suffix}")
     try:
         partial.touch()
+        if like and like.exists():
+            shutil.copymode(like, partial)
         mode = partial.stat().st_mode
         try:
             yield partial

@@ -6,6 +6,7 @@ Read it beside the paper; the equations are in `proof.equations`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -27,7 +28,7 @@ from proof.equations import (
 )
 from proof.errors import ProofError
 from proof.methods import register
-from proof.methods.base import Learner, Progress, Scorer
+from proof.methods.base import Learner, Progress, Scorer, Votes
 from proof.methods.descent import descend
 from proof.projections import KINDS, Projection, merge, project, project_all, start, trainable
 
@@ -73,6 +74,7 @@ class Proof(Learner):
     """PROOF (Zhou et al.): a projection for each task, and fusion with all classes as context."""
 
     rehearses = True
+    _of_class = ("prototypes", "texts")
     Options = ProofOptions
     options: ProofOptions
 
@@ -114,7 +116,7 @@ class Proof(Learner):
         unused = 0 if self.options.fusion else sum(tensor.numel() for tensor in fusion)
         return self.total_parameters - merged - unused
 
-    def merge(self) -> None:
+    def compact(self) -> None:
         """Eq. 11: keep the sum of all projections in place of each. The scores stay the same."""
         self.image_projections = merge(self.image_projections)
         self.text_projections = merge(self.text_projections)
@@ -124,17 +126,19 @@ class Proof(Learner):
         return self.options.prompt_length if "C" in self.options.context else 0
 
     def _learn(self, images: Tensor, codes: Tensor, texts: Tensor, progress: Progress) -> None:
-        options, known = self.options, len(self.classes)
+        options, known = self.options, self.known
         classes = known + len(texts)
         d = images.shape[1]
         generator = torch.Generator().manual_seed(1_000_003 * self.seed + self.tasks)
 
-        # Algorithm 1, line 1: prototypes of the new classes, Eq. 7.
+        # Algorithm 1, line 1: prototypes of the new classes, Eq. 7. More pictures of a known class
+        # move its mean.
         z = F.normalize(images, dim=1)
-        p = visual_prototypes(z, codes - known, len(texts))
+        before = (self.prototypes, self._counts) if known else None
+        p = visual_prototypes(z, codes, classes, before)
         w = F.normalize(texts, dim=1)
         if known:
-            p, w = torch.cat([self.prototypes, p]), torch.cat([self.texts, w])
+            w = torch.cat([self.texts, w])
 
         # Lines 2 to 4: freeze what there is; add a projection for images and texts, and prompts.
         # The first projection starts at the identity, that is at CLIP itself, and later ones at
@@ -209,7 +213,7 @@ class Proof(Learner):
         self.attention, self.prototypes, self.texts = attention, p, w
         self.exemplars.add(z, codes, classes)
 
-    def _scorer(self, texts: Tensor | None) -> Scorer:
+    def _matcher(self, texts: Tensor | None) -> Callable[[Tensor], Matchings]:
         attention, projections = self.attention, merge(self.image_projections)
         w = self.texts if texts is None else torch.cat([self.texts, F.normalize(texts, dim=1)])
         text = project_all(merge(self.text_projections), w)
@@ -219,17 +223,31 @@ class Proof(Learner):
             tokens, targets = gather_context(prototype, text, self.prompts, self.options.context)
             context = fuse_context(tokens, attention.read(tokens), targets)
 
-        def score(images: Tensor) -> Tensor:
+        def match(images: Tensor) -> Matchings:
             image = project_all(projections, F.normalize(images, dim=1))
             fused = (attention.read(image), context) if context else None
             matchings = self._match(image, prototype, text, fused)
-            if texts is not None:
-                # A class known by name alone has no prototype: visual matching then abstains, so
-                # that the same votes judge every class.
-                matchings = matchings._replace(visual=None)
-            return summed_inference(matchings)
+            # A class known by name alone has no prototype: visual matching then abstains, so that
+            # the same votes judge every class.
+            return matchings if texts is None else matchings._replace(visual=None)
 
-        return score
+        return match
+
+    def _scorer(self, texts: Tensor | None) -> Scorer:
+        match = self._matcher(texts)
+        return lambda images: summed_inference(match(images))
+
+    def _voter(self, texts: Tensor | None) -> Callable[[Tensor], Votes]:
+        match = self._matcher(texts)
+
+        def vote(images: Tensor) -> Votes:
+            logits = match(images)._asdict()
+            return {name: part.softmax(1) for name, part in logits.items() if part is not None}
+
+        return vote
+
+    def _remembered(self) -> tuple[Tensor, Tensor, Tensor]:
+        return *self.exemplars.or_else(self.prototypes), self.texts
 
     def _match(
         self,

@@ -115,6 +115,7 @@ class ProofReference(Learner):
     """What the authors' code does, its slips included; scores depend on the batch."""
 
     rehearses = True
+    _of_class = ("prototypes", "texts")
     Options = ReferenceOptions
     options: ReferenceOptions
     network: _Network
@@ -129,14 +130,13 @@ class ProofReference(Learner):
         return sum(p.numel() for p in self.network.parameters() if p.requires_grad)
 
     def _learn(self, images: Tensor, codes: Tensor, texts: Tensor, progress: Progress) -> None:
-        options, known = self.options, len(self.classes)
+        options, known = self.options, self.known
         seed = 1_000_003 * self.seed + self.tasks
         generator = torch.Generator(self.device).manual_seed(seed)
         shuffler = torch.Generator().manual_seed(seed)
-        p = visual_prototypes(F.normalize(images, dim=1), codes - known, len(texts))
-        w = texts
-        if known:
-            p, w = torch.cat([self.prototypes, p]), torch.cat([self.texts, w])
+        before = (self.prototypes, self._counts) if known else None
+        p = visual_prototypes(F.normalize(images, dim=1), codes, known + len(texts), before)
+        w = torch.cat([self.texts, texts]) if known else texts
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network = _Network(images.shape[1], options)
@@ -196,6 +196,9 @@ class ProofReference(Learner):
 
         # Batches of 64 pictures, as the authors test.
         return lambda images: torch.cat([score_batch(batch) for batch in images.split(64)])
+
+    def _remembered(self) -> tuple[Tensor, Tensor, Tensor]:
+        return *self.exemplars.or_else(self.prototypes), self.texts
 
     def _tensors(self) -> dict[str, Tensor]:
         weights = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}

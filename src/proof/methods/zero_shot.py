@@ -14,12 +14,18 @@ from proof.methods.base import Learner, Progress, Scorer
 class ZeroShot(Learner):
     """Zero-shot CLIP: the class whose text embedding is nearest. Pictures teach it nothing."""
 
-    _kept = ("texts",)
+    _kept = _of_class = ("texts",)
+    exact = True
     texts: Tensor  # (classes, d)
 
     def _learn(self, images: Tensor, codes: Tensor, texts: Tensor, progress: Progress) -> None:
-        self.texts = torch.cat([self.texts, texts]) if self.tasks else texts
+        self.texts = torch.cat([self.texts, texts]) if self.known else texts
 
     def _scorer(self, texts: Tensor | None) -> Scorer:
         candidates = self.texts if texts is None else torch.cat([self.texts, texts])
         return lambda images: cosine(images, candidates)
+
+    def _merge(self, other: Learner, codes: Tensor, progress: Progress) -> None:
+        assert isinstance(other, ZeroShot)
+        new = other.texts.to(self.device)[codes >= self.known]
+        self.texts = torch.cat([self.texts, new]) if self.known else new
