@@ -58,7 +58,7 @@ def test_a_record_holds_all_that_a_table_needs(stream: Stream) -> None:
     assert record["trainable_parameters"] == 5 * d * d + 3 * d
     assert record["total_parameters"] == 2 * tasks * d * d + rest
     assert record["inference_parameters"] == 2 * d * d + rest
-    assert record["kept_bytes"] == 4 * (record["total_parameters"] + 48 * d) + 8 * classes
+    assert record["kept_bytes"] == 4 * (record["total_parameters"] + 48 * d) + 24 * classes
 
 
 def test_options_are_recorded_to_the_last_digit(stream: Stream) -> None:
