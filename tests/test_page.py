@@ -34,7 +34,7 @@ def tab(window: Page) -> Iterator[Page]:
 @pytest.fixture(scope="module")
 def file(records: list[Record], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of two streams."""
-    both = [*records, *(changed(record, protocol="B0-Inc9") for record in records)]
+    both = [*records, *(changed(record, protocol="B10-Inc10") for record in records)]
     path = tmp_path_factory.mktemp("page") / "index.html"
     path.write_text(page(in_order(settings_of(both))), encoding="utf-8")
     return path
@@ -76,7 +76,8 @@ def test_a_heading_sorts_its_column(tab: Page, file: Path) -> None:
     tab.open(file)
     table = "document.querySelector('article:not([hidden]) table')"
     heading = f"[...{table}.querySelectorAll('thead th')].find((th) => th.innerText == 'last')"
-    numbers = f"[...{table}.tBodies[0].rows].map((row) => +row.cells[4].dataset.v)"
+    column = tab.run(f"{heading}.dataset.column")
+    numbers = f"[...{table}.tBodies[0].rows].map((row) => +row.cells[{column}].dataset.v)"
     for order in ("descending", "ascending"):
         tab.run(f"{heading}.querySelector('button').click()")
         assert tab.run(f"{heading}.getAttribute('aria-sort')") == order
@@ -123,6 +124,15 @@ def test_arrow_keys_read_the_values(tab: Page, file: Path) -> None:
     assert read[0].startswith(f"{first} 10 classes: ")
     assert read[1].startswith(f"{first} 20 classes: ")
     assert read[2].startswith(f"{second} 20 classes: ")
+
+
+def test_what_is_kept_is_told_in_short(tab: Page, file: Path) -> None:
+    tab.open(file)
+    counts = "[40, 280000, 1431234, 2000000000].map(short)"
+    assert tab.run(counts) == ["40 ", "280 k", "1.43 M", "2 G"]
+    bars = tab.run("document.querySelector('[data-figure=parameters]').textContent")
+    assert "kept" in bars
+    assert "only while learning" in bars, "the projections that merging leaves out"
 
 
 def test_one_stream_is_shown_at_a_time(tab: Page, file: Path) -> None:

@@ -261,29 +261,31 @@ function heatMap(one, low, high, width) {
   const every = Math.ceil(18 / size);
   const marks = [];
   one.matrix.forEach((row, after) => {
-    const place = { x: 20, y: after * size };
+    const top = after * size;
     if (after % every === 0) {
-      svg.append(words(14, place.y + size / 2 + 4, after + 1, "end"),
+      svg.append(words(14, top + size / 2 + 4, after + 1, "end"),
         words(20 + (after + 0.5) * size, tasks * size + 16, after + 1, "middle"));
     }
     row.forEach((value, task) => {
       const share = (value - low) / (high - low || 1);
-      const cell = node("rect", { x: 20 + task * size, y: place.y, width: size - 1, height: size - 1 });
-      cell.style.fill = `color-mix(in oklab, var(--high) ${(100 * share).toFixed(1)}%, var(--low))`;
-      svg.append(cell);
-      const x = 20 + (task + 0.5) * size, y = place.y + size / 2;
+      const cell = { x: 20 + task * size, y: top, width: size - 1, height: size - 1 };
+      const shown = node("rect", cell);
+      shown.style.fill = `color-mix(in oklab, var(--high) ${(100 * share).toFixed(1)}%, var(--low))`;
+      svg.append(shown);
+      const x = 20 + (task + 0.5) * size, y = top + size / 2;
       if (size >= 24) svg.append(words(x, y + 3.5, Math.round(value), "middle", share > 0.68 ? "cell-high" : "cell-low"));
-      marks.push({ x, y, m: one.m, column: task, text: `task ${task + 1} after task ${after + 1}: ${value.toFixed(1)} %`,
-        cell: { x: 20 + task * size, y: place.y, width: size - 1, height: size - 1 } });
+      marks.push({ x, y, m: one.m, column: task, cell,
+        text: `task ${task + 1} after task ${after + 1}: ${value.toFixed(1)} %` });
     });
   });
   watch(svg, marks, size);
   return svg;
 }
 
+// 1,430,000 is 1.43 M.
 function short(count) {
   for (const [size, unit] of [[1e9, " G"], [1e6, " M"], [1e3, " k"]]) {
-    if (count >= size) return (count / size).toPrecision(3).replace(/\.?0+$/, "") + unit;
+    if (count >= size) return `${+(count / size).toPrecision(3)}${unit}`;
   }
   return `${Math.round(count)} `;
 }

@@ -37,7 +37,9 @@ function watch(svg, marks, reach = 60) {
   };
   svg.addEventListener("pointermove", near);
   svg.addEventListener("pointerdown", near);
-  svg.addEventListener("pointerleave", () => show(null));
+  svg.addEventListener("pointerleave", (event) => {
+    if (event.pointerType !== "touch") show(null); // a finger that is lifted leaves too
+  });
   svg.addEventListener("blur", () => show(null));
   svg.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
