@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 import proof
-from proof.cli import bench, cache, data, demo, embed, encoders, methods, paper, report, source
+from proof.cli import (
+    ablate,
+    bench,
+    cache,
+    data,
+    demo,
+    embed,
+    encoders,
+    methods,
+    paper,
+    report,
+    source,
+)
 from proof.errors import ProofError
 
 app = typer.Typer(
@@ -22,6 +34,7 @@ app = typer.Typer(
 app.command()(bench.bench)
 app.command()(demo.demo)
 app.command()(report.report)
+app.command()(ablate.ablate)
 app.command()(embed.embed)
 app.command("methods")(methods.methods)
 app.command()(paper.paper)
