@@ -10,34 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from PIL import Image
 from safetensors.torch import save_file
 
 from proof import Budget, Embeddings, Run, Stream
-from proof.embeddings import Split
 from proof.runs import Record
+from proof.testing import toy_data as make_data
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-
-
-def make_data(classes: int = 12, d: int = 16, train: int = 20, test: int = 8) -> Embeddings:
-    """Clusters around class centres; the texts are the centres seen through noise."""
-    generator = torch.Generator().manual_seed(7)
-
-    def randn(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=generator)
-
-    centres = F.normalize(randn(classes, d), dim=1)
-    names = tuple(f"class {index}" for index in range(classes))
-
-    def split(count: int) -> Split:
-        codes = torch.arange(classes).repeat_interleave(count)
-        codes = codes[torch.randperm(len(codes), generator=generator)]
-        return Split(9 * (centres[codes] + 0.15 * randn(len(codes), d)), codes, names)
-
-    texts = F.normalize(centres + 0.3 * randn(classes, d), dim=1)
-    return Embeddings(split(train), split(test), texts, "made", {"encoder": "none"})
 
 
 @pytest.fixture

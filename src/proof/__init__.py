@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from proof.methods import create as create
     from proof.methods import list_methods as list_methods
     from proof.methods import register as register
+    from proof.models.classifier import Classifier as Classifier
+    from proof.models.classifier import load as load
     from proof.runs import Run as Run
     from proof.streams import Stream as Stream
     from proof.streams import Task as Task
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 # `import proof` do not wait for torch.
 _HOME = {
     "Budget": "proof.exemplars",
+    "Classifier": "proof.models.classifier",
     "Embeddings": "proof.embeddings",
     "Learner": "proof.methods",
     "ProofError": "proof.errors",
@@ -40,6 +43,7 @@ _HOME = {
     "Task": "proof.streams",
     "create": "proof.methods",
     "list_methods": "proof.methods",
+    "load": "proof.models.classifier",
     "register": "proof.methods",
 }
 

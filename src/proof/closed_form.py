@@ -35,10 +35,14 @@ def quadratic_features(z: Tensor, count: int) -> Tensor:
     products = max(0, min(count - d, d * (d + 1) // 2))
     if not products:
         return z
-    y = z @ _rotation(d).to(z).T
-    shifts = math.ceil(products / d)
-    pairs = torch.cat([y * y.roll(-shift, 1) for shift in range(shifts)], dim=1)[:, :products]
-    return torch.cat([z, pairs * (d / math.sqrt(products))], dim=1)
+    y = z @ _rotation(d).to(z).T * math.sqrt(d / math.sqrt(products))
+    around = torch.cat([y, y], dim=1)
+    features = z.new_empty(len(z), d + products)
+    features[:, :d] = z
+    for shift in range(math.ceil(products / d)):
+        part = features[:, d * (shift + 1) : d * (shift + 2)]
+        torch.mul(y[:, : part.shape[1]], around[:, shift : shift + part.shape[1]], out=part)
+    return features
 
 
 @lru_cache(maxsize=4)
@@ -174,6 +178,33 @@ class Solution:
         """The pictures' part of the score, (n, classes)."""
         return (features - self.centre) @ self.weight + self.bias
 
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it, to keep."""
+        numbers = [getattr(self, name) for name in _NUMBERS]
+        return {
+            "weight": self.weight,
+            "bias": self.bias,
+            "centre": self.centre,
+            "numbers": torch.tensor(numbers, dtype=torch.float64),
+        }
+
+    @classmethod
+    def of(cls, tensors: dict[str, Tensor]) -> Solution:
+        """What `tensors` gave."""
+        numbers = dict(zip(_NUMBERS, tensors["numbers"].tolist(), strict=True))
+        return cls(tensors["weight"], tensors["bias"], tensors["centre"], **numbers)
+
+
+_NUMBERS = (
+    "ridge",
+    "leverage",
+    "error",
+    "picture_weight",
+    "text_weight",
+    "name_weight",
+    "spread",
+)
+
 
 @dataclass(frozen=True)
 class _Problem:
@@ -270,18 +301,20 @@ def _solve_at(problem: _Problem, ridge: float, rule: str) -> Solution:
     solved = torch.cholesky_solve(torch.cat([B, problem.probes], dim=1), factor)
     del factor
     weight, probed = solved[:, :classes], solved[:, classes:]
-    seen = S @ torch.cat([weight, problem.probes], dim=1)
-    leverage = (float((probed * seen[:, classes:]).sum()) / _PROBES + 1) / n
+    # S W = B - lambda W, and tr(S (S + lambda)^-1) = D - lambda tr((S + lambda)^-1).
+    seen = B - penalty * weight
+    freedom = size - penalty * float((probed * problem.probes).sum()) / _PROBES
+    leverage = (freedom + 1) / n
     if int(failed) or not weight.isfinite().all():
         leverage = 1.0  # not to be trusted, whatever came out
     leverage = min(max(leverage, 0.0), 1.0)
-    fit = _Fit(problem, weight, seen[:, :classes], leverage)
+    fit = _Fit(problem, weight, seen, leverage)
     pictures, text, error = fit.stack()
 
     spread = math.sqrt(max(fit.ff, 0.0) / (n * classes))
     bias = weight.new_zeros(classes)
     if rule != "ridge" and classes > 1 and spread > 0:
-        lda, bias = _discriminant(problem, weight)
+        lda, bias = _discriminant(problem, weight, seen)
         weight, bias = (lda, bias) if rule == "lda" else ((weight + lda) / 2, bias / 2)
     return Solution(
         weight=pictures * weight,
@@ -335,7 +368,7 @@ class _Fit:
         fitted = max(self.ty / self.tt, 0.0) if self.tt > 0 else 0.0
         texts_only = 1 - self.ty * fitted / self.yy
         determinant = self.out_out * self.tt - self.out_t**2
-        if determinant > 1e-12 * self.out_out * self.tt > 0:
+        if determinant > 1e-6 * self.out_out * self.tt > 0:  # else both say the same
             pictures = (self.out_y * self.tt - self.ty * self.out_t) / determinant
             text = (self.ty * self.out_out - self.out_y * self.out_t) / determinant
             if pictures > 0 and text > 0:
@@ -351,8 +384,8 @@ class _Fit:
         return 1.0, 0.0, 1.0
 
 
-def _discriminant(problem: _Problem, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Discriminant analysis from the ridge solution, at the scale of its scores: weight, bias.
+def _discriminant(problem: _Problem, weight: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+    """Discriminant analysis from the ridge solution W and S W, at its scale: weight, bias.
 
     The scatter within classes is S less that of the class means M, counted N times: with
     A = S + lambda, (A - M N M^T)^-1 M = A^-1 M (I - N M^T A^-1 M)^-1.
@@ -362,13 +395,11 @@ def _discriminant(problem: _Problem, weight: Tensor) -> tuple[Tensor, Tensor]:
     means, solved = problem.between / share, weight / share
     inner = counts[:, None] * (means.T @ solved).double()
     identity = torch.eye(len(counts), dtype=torch.float64, device=counts.device)
-    lda = solved @ torch.linalg.inv(identity - inner).to(solved)
+    turn = torch.linalg.inv(identity - inner).to(solved)
+    lda = solved @ turn
     bias = -0.5 * (means * lda).sum(0)
-
-    def spread(of: Tensor) -> float:
-        return math.sqrt(max(float((of * (problem.scatter @ of)).sum()), 0.0))
-
-    scale = spread(weight) / max(spread(lda), 1e-30)
+    spread, lda_spread = (weight * seen).sum(), (lda * (seen / share @ turn)).sum()
+    scale = math.sqrt(float(spread / lda_spread)) if spread > 0 and lda_spread > 0 else math.inf
     if not math.isfinite(scale):
         return weight, torch.zeros_like(bias)
     return scale * lda, scale * bias

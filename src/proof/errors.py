@@ -8,3 +8,7 @@ class ProofError(Exception):
 
     The command line prints the message as one line and exits with status 2.
     """
+
+
+class InputError(ProofError, ValueError):
+    """Arrays that do not fit; a ValueError too, as scikit-learn's tools expect of an estimator."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from proof.errors import ProofError
+from proof.reports.formats import printable
 
 if TYPE_CHECKING:
     from proof.cli.progress import Bar
     from proof.datasets.tables import Captions
     from proof.embeddings import Embeddings
     from proof.encoders import Encoder
-    from proof.encoding import Broken
     from proof.pairs import Pairs
 
 DATA_HELP = (
@@ -129,7 +129,7 @@ def _encode(data: str, options: PictureOptions, check: Check | None) -> Embeddin
         embeddings, broken = embed(dataset, encoder, progress=bar, strict=options.strict)
     if dataset.ignored:
         print(f"{dataset.ignored:,} files that are no pictures were left out", file=sys.stderr)
-    _list_broken(broken)
+    tell_broken(broken)
     counts = embeddings.train.codes.bincount(minlength=len(embeddings.class_names)).tolist()
     empty = [name for name, count in zip(embeddings.class_names, counts, strict=True) if not count]
     if empty:
@@ -159,7 +159,7 @@ def pairs_behind(data: Embeddings, opened: Pairs | Captions, options: PictureOpt
         encoder = _encoder_of(data, opened.name, options)
         with _encoding() as bar:
             pairs, broken = embed_pairs(opened, encoder, progress=bar, strict=options.strict)
-        _list_broken(broken)
+        tell_broken(broken)
     pairs.check_fit(data)
     return pairs
 
@@ -203,13 +203,10 @@ def _encoding() -> Iterator[Bar]:
         raise typer.Exit(130) from None
 
 
-def _list_broken(broken: Sequence[Broken]) -> None:
+def tell_broken(broken: Sequence[object]) -> None:
+    """List pictures that could not be read."""
     if broken:
-        print(f"{len(broken)} broken pictures were left out:", file=sys.stderr)
-        for picture in broken:
-            print(f"  {printable(str(picture))}", file=sys.stderr)
-
-
-def printable(text: str) -> str:
-    """Control characters as their escapes: a file's name may hold any."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        were = "picture was" if len(broken) == 1 else "pictures were"
+        print(f"{len(broken):,} broken {were} left out:", file=sys.stderr)
+    for picture in broken:
+        print(f"  {printable(str(picture))}", file=sys.stderr)

@@ -72,8 +72,7 @@ class Dataset:
         if not self.templates:
             raise ProofError("no template: expected at least one, such as 'a photo of a {}.'")
         for template in self.templates:
-            if template.count("{}") != 1 or set("{}") & set(template.replace("{}", "")):
-                raise ProofError(f"template '{template}' needs one {{}} where the name goes")
+            check_template(template)
 
 
 @dataclass(frozen=True)
@@ -116,6 +115,12 @@ class Lazy(Sequence["Picture"]):
     def choose(self, places: Sequence[int]) -> Lazy:
         """Some of the pictures; none of them is fetched."""
         return Lazy([self._rows[place] for place in places], self._fetch)
+
+
+def check_template(template: str) -> None:
+    """A prompt has one place for a name."""
+    if template.count("{}") != 1 or set("{}") & set(template.replace("{}", "")):
+        raise ProofError(f"template '{template}' needs one {{}} where the name goes")
 
 
 def need(module: str, what: str) -> ProofError:

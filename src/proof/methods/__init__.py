@@ -83,7 +83,7 @@ def create(
         if not equals:
             raise ProofError(f"'{assignment}' in method '{spec}': expected option=value")
         options[key] = _read(cls, key, value)
-    fields = _option_types(cls)
+    fields = option_types(cls)
     for key in options:
         if key not in fields:
             has = f"it has {', '.join(fields)}" if fields else "it has none"
@@ -91,13 +91,14 @@ def create(
     return cls(cls.Options(**options), seed=seed, device=device, budget=budget)
 
 
-def _option_types(cls: type[Learner]) -> dict[str, Any]:
+def option_types(cls: type[Learner]) -> dict[str, Any]:
+    """The options of a method, and the type of each."""
     hints = typing.get_type_hints(cls.Options)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls.Options)}
 
 
 def _read(cls: type[Learner], key: str, value: str) -> Any:
-    kind = _option_types(cls).get(key, str)
+    kind = option_types(cls).get(key, str)
     if kind is bool:
         words = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
         if value.lower() not in words:

@@ -14,6 +14,7 @@ from torch import Tensor
 from proof.equations import cosine
 from proof.errors import ProofError
 from proof.exemplars import Budget, Exemplars
+from proof.probabilities import Scale
 from proof.streams import Task
 
 Progress = Callable[[float], None]  # called with the share of a task that is done, 0 to 1
@@ -44,6 +45,8 @@ class Learner(ABC):
     name: ClassVar[str] = ""
     rehearses: ClassVar[bool] = False  # whether it trains on exemplars of old classes
     exact: ClassVar[bool] = False  # whether forgetting a class is as if it was never taught
+    depends_on_batch: ClassVar[bool] = False  # whether pictures change each other's scores
+    scale: ClassVar[Scale] = Scale()  # how its scores become probabilities, uncalibrated
     Options: ClassVar[type[Any]] = NoOptions
     _kept: ClassVar[tuple[str, ...]] = ()
     _of_class: ClassVar[tuple[str, ...]] = ()  # the tensors that have a row for each class
@@ -181,6 +184,12 @@ class Learner(ABC):
             image, text = self._project(image, text)
         return F.cosine_similarity(image, text)
 
+    def works(self, dim: int) -> bool:
+        """Whether pictures of `dim` numbers can be scored by what was restored from somewhere."""
+        scores = self.scores(torch.full((1, dim), dim**-0.5))
+        fits = scores.shape == (1, len(self.classes)) and not scores.isnan().any()
+        return bool(fits) and bool(scores.max().isfinite())
+
     def forget(self, name: str, images: Tensor | None = None) -> None:
         """Remove a class. An `exact` method that is given all its `images` (n, d) again is then as
         if it had never been taught."""
@@ -227,6 +236,13 @@ class Learner(ABC):
         self.classes += [name for name in other.classes if name not in old]
         named = {name: self._take(text) for name, text in other._named.items()} | self._named
         self._named = {name: text for name, text in named.items() if name not in taught}
+
+    def rehearse_on(self, pictures: Mapping[str, Tensor]) -> None:
+        """Take these embeddings (n, d), by class, as the exemplars from now on."""
+        kept = [self._take(pictures[name]) for name in self._taught]
+        if kept:
+            counts = torch.tensor([len(rows) for rows in kept])
+            self.exemplars.restore({"exemplars": torch.cat(kept), "exemplar_counts": counts})
 
     def compact(self) -> None:  # noqa: B027, most methods have nothing to do here
         """Make what is kept smaller, where that leaves the scores as they are."""

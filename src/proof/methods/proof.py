@@ -30,6 +30,7 @@ from proof.errors import ProofError
 from proof.methods import register
 from proof.methods.base import Learner, Progress, Scorer, Votes
 from proof.methods.descent import descend
+from proof.probabilities import Scale
 from proof.projections import KINDS, Projection, merge, project, project_all, start, trainable
 
 CONTEXTS = ("P", "W", "PW", "PWC")
@@ -74,6 +75,7 @@ class Proof(Learner):
     """PROOF (Zhou et al.): a projection for each task, and fusion with all classes as context."""
 
     rehearses = True
+    scale = Scale(temperature=1.0, bend=1e-6)  # scores are sums of probabilities
     _of_class = ("prototypes", "texts")
     Options = ProofOptions
     options: ProofOptions
@@ -163,7 +165,8 @@ class Proof(Learner):
         rehearsal = self.exemplars.tensors()
         train_z, train_codes = z, codes
         if rehearsal is not None:
-            train_z, train_codes = torch.cat([z, rehearsal[0]]), torch.cat([codes, rehearsal[1]])
+            train_z = torch.cat([z, F.normalize(rehearsal[0], dim=1)])
+            train_codes = torch.cat([codes, rehearsal[1]])
         log_prior = None
         if options.balanced:
             log_prior = torch.bincount(train_codes, minlength=classes).clamp_min(1).log()
@@ -211,7 +214,7 @@ class Proof(Learner):
         self.text_projections = [*old_texts, new_text]
         self.prompts = torch.cat([old_prompts, new_prompts])
         self.attention, self.prototypes, self.texts = attention, p, w
-        self.exemplars.add(z, codes, classes)
+        self.exemplars.add(images, codes, classes)
 
     def _matcher(self, texts: Tensor | None) -> Callable[[Tensor], Matchings]:
         attention, projections = self.attention, merge(self.image_projections)

@@ -21,6 +21,7 @@ from proof.equations import visual_prototypes
 from proof.errors import ProofError
 from proof.methods import register
 from proof.methods.base import Learner, Progress, Scorer
+from proof.probabilities import Scale
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,8 @@ class ProofReference(Learner):
     """What the authors' code does, its slips included; scores depend on the batch."""
 
     rehearses = True
+    depends_on_batch = True
+    scale = Scale(temperature=1.0)  # scores are sums of logits
     _of_class = ("prototypes", "texts")
     Options = ReferenceOptions
     options: ReferenceOptions
@@ -212,10 +215,13 @@ class ProofReference(Learner):
 
     def _set_tensors(self, tensors: dict[str, Tensor], tasks: int) -> None:
         self.prototypes, self.texts = tensors["prototypes"], tensors["texts"]
-        network = _Network(self.texts.shape[1], self.options)
-        for _ in range(tasks):
-            network.expand()
         prefix = "network."
         weights = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        network.load_state_dict(weights)
-        self.network = network.to(self.device)
+        if f"prompts.{tasks - 1}" not in weights:  # before a network of so many tasks is made
+            raise ProofError(f"the state is not that of {tasks} tasks")
+        with torch.device("meta"):  # the tensors are there already: no memory for others
+            network = _Network(self.texts.shape[1], self.options)
+            for _ in range(tasks):
+                network.expand()
+        network.load_state_dict(weights, assign=True)
+        self.network = network

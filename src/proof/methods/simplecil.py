@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -25,6 +28,21 @@ class SimpleCIL(Learner):
 
     def _scorer(self, texts: Tensor | None) -> Scorer:
         return lambda images: cosine(images, self.prototypes)
+
+    @torch.no_grad()
+    def loo_scores(self, images: Tensor, labels: Sequence[str]) -> Tensor:
+        """Scores of pictures that were taught, each as if it had not been."""
+        z = F.normalize(self._take(images), dim=1)
+        rows = torch.arange(len(z), device=self.device)
+        codes, columns = (
+            torch.tensor([place[label] for label in labels], device=self.device)
+            for place in ({n: k for k, n in enumerate(of)} for of in (self._taught, self.classes))
+        )
+        counts = self._counts[codes][:, None]
+        others = (self.prototypes[codes] * counts - z) / (counts - 1).clamp_min(1)
+        scores = self.scores(images)
+        scores[rows, columns] = F.cosine_similarity(z, others)
+        return scores
 
     def _merge(self, other: Learner, codes: Tensor, progress: Progress) -> None:
         assert isinstance(other, SimpleCIL)

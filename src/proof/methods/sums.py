@@ -67,6 +67,19 @@ class SumsLearner(Learner):
             self._solution = self._solve(self.sums, self.texts)
         return self._solution
 
+    def works(self, dim: int) -> bool:
+        if not self.known or self._solution is not None:
+            return super().works(dim)
+        # Solving may take long: the sums are looked at instead.
+        sums, size = self.sums, self._features(self._unit(torch.ones(1, dim))).shape[1]
+        return (
+            sums.gram.shape == (size, size)
+            and sums.totals.shape == (self.known, size)
+            and torch.equal(sums.counts.round().long(), self._counts)
+            and self.texts.shape == (self.known, dim)
+            and bool((sums.gram.diagonal() >= 0).all())
+        )
+
     def unlearn(self, images: Tensor, labels: list[str]) -> None:
         """Take pictures (n, d) that were taught out of the sums again, as if they had never been.
         A class without any left is known by its name alone."""
@@ -176,17 +189,24 @@ class SumsLearner(Learner):
         return F.normalize(images.to(self.precision), dim=1)
 
     def _tensors(self) -> dict[str, Tensor]:
-        return {
+        tensors = {
             "gram": pack(self.sums.gram),
             "totals": self.sums.totals,
             "pictures": self.sums.counts,
             "texts": self.texts,
         }
+        if self._solution is not None:
+            tensors |= {f"solution.{name}": t for name, t in self._solution.tensors().items()}
+        return tensors
 
     def _set_tensors(self, tensors: dict[str, Tensor], tasks: int) -> None:
         totals = tensors["totals"]
         gram = unpack(tensors["gram"], totals.shape[1])
         self._replace(Sums(gram, totals, tensors["pictures"]), tensors["texts"])
+        prefix = "solution."
+        solved = {k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)}
+        if solved:
+            self._solution = Solution.of(solved)
 
 
 def _rank_in_class(codes: Tensor) -> Tensor:
