@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -10,10 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from conftest import make_data
 from proof import Budget, ProofError, Stream, list_methods, methods
 from proof.grid import Plan, default_jobs, run_all
+from proof.pairs import Pairs
 from proof.pictures.readers import cores
 from proof.plugins import load_plugin
 from proof.records import RecordStore
@@ -82,11 +85,16 @@ def plans(*methods: str, protocols: tuple[str | list[int], ...] = ("B0-Inc4",)) 
 
 
 def test_side_by_side_gives_what_one_after_another_gives(plugin: Path, tmp_path: Path) -> None:
-    wanted = plans("zero-shot", "proof:epochs=2", "talker", protocols=("B0-Inc6", [3, 9]))
+    pairs = Pairs(torch.eye(16), torch.ones(16, 16), "some")
+    wanted = [
+        dataclasses.replace(plan, pairs=pairs)
+        for plan in plans("zero-shot", "proof:epochs=2", "talker", protocols=("B0-Inc6", [3, 9]))
+    ]
     single = run_all(wanted, Notes())
     notes, store = Notes(), RecordStore(tmp_path / "runs")
     several = run_all(wanted, notes, store, jobs=2, plugins=[plugin])
     assert without_timing(several) == without_timing(single)
+    assert several[0]["pairs"] == str(pairs)
     assert sorted(notes.tasks) == [(index, tasks) for index in range(6) for tasks in (1, 2)]
     assert len(list(store.folder.iterdir())) == 6, "records alone; checkpoints have served"
     again = Notes()

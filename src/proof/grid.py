@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from proof.devices import choose_device
+from proof.embeddings import Embeddings
 from proof.errors import ProofError
 from proof.exemplars import Budget
 from proof.methods import method_class
+from proof.pairs import Pairs
 from proof.pictures.readers import cores
 from proof.pictures.worker_protocol import receive, send
 from proof.records import RecordStore
@@ -47,6 +49,7 @@ class Plan:
     budget: Budget = field(default_factory=lambda: Budget(total=0))
     device: str = "auto"
     options: dict[str, Any] = field(default_factory=dict)
+    pairs: Pairs | None = None
 
     @property
     def name(self) -> str:
@@ -61,6 +64,7 @@ class Plan:
             seed=self.seed,
             budget=self.budget,
             device=self.device,
+            pairs=self.pairs,
             **self.options,
         )
 
@@ -180,17 +184,21 @@ def _orders(plans: Sequence[Plan], left: Sequence[int], folder: Path) -> dict[in
     """The plans as a process is given them. The data travel as a file, which all of them map into
     their memory without a copy."""
     files: dict[int, str] = {}
-    orders = {}
-    for index in left:
-        plan, stream = plans[index], plans[index].stream
-        data = stream.data
+
+    def file_of(data: Embeddings | Pairs) -> str:
         if id(data) not in files:
             files[id(data)] = str(folder / f"{len(files)}.safetensors")
             data.save(files[id(data)])
+        return files[id(data)]
+
+    orders = {}
+    for index in left:
+        plan, stream = plans[index], plans[index].stream
         orders[index] = {
             "method": plan.method,
-            "data": files[id(data)],
-            "name": data.name,
+            "data": file_of(stream.data),
+            "name": stream.data.name,
+            "pairs": (file_of(plan.pairs), plan.pairs.name) if plan.pairs else None,
             "protocol": stream.protocol if stream.protocol[0] == "B" else stream.sizes,
             "order_seed": stream.order_seed,
             "seed": plan.seed,

@@ -14,7 +14,7 @@ import sys
 import threading
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import torch
 
@@ -22,11 +22,14 @@ from proof.embeddings import Embeddings
 from proof.errors import ProofError
 from proof.exemplars import Budget
 from proof.grid import Plan, do
+from proof.pairs import Pairs
 from proof.pictures.worker_protocol import receive, send
 from proof.plugins import load_plugin
 from proof.records import RecordStore
 from proof.runs import Record
 from proof.streams import Stream
+
+_Loaded = TypeVar("_Loaded", Embeddings, Pairs)
 
 
 class _Teller:
@@ -80,12 +83,22 @@ def _listen(pipe: IO[bytes], orders: queue.SimpleQueue[dict[str, Any]]) -> None:
 
 
 def _plan(
-    data: str, name: str, protocol: str | list[int], order_seed: int, budget: str, **rest: Any
+    data: str,
+    name: str,
+    pairs: tuple[str, str] | None,
+    protocol: str | list[int],
+    order_seed: int,
+    budget: str,
+    **rest: Any,
 ) -> Plan:
-    stream = Stream.of(_load(data, name), protocol, order_seed)
-    return Plan(stream=stream, budget=Budget.parse(budget), **rest)
+    return Plan(
+        stream=Stream.of(_load(Embeddings, data, name), protocol, order_seed),
+        budget=Budget.parse(budget),
+        pairs=_load(Pairs, *pairs) if pairs else None,
+        **rest,
+    )
 
 
 @cache
-def _load(path: str, name: str) -> Embeddings:
-    return dataclasses.replace(Embeddings.load(path), name=name)
+def _load(kind: type[_Loaded], path: str, name: str) -> _Loaded:
+    return dataclasses.replace(kind.load(path), name=name)

@@ -109,6 +109,16 @@ def backward_transfer(matrix: Matrix) -> float:
     return sum(gains) / len(gains)
 
 
+def matching_score(cosines: Tensor) -> float:
+    """The paper's LAION score: the mean cosine of pictures and texts that belong together, here
+    times 100 as all metrics are.
+
+    >>> matching_score(torch.tensor([0.25, 0.5]))
+    37.5
+    """
+    return 100 * float(cosines.double().mean())
+
+
 def harmonic_mean(seen: float, unseen: float) -> float:
     """The paper's A_HM: 2 A_S A_U / (A_S + A_U), zero if either is.
 

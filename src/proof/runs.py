@@ -24,6 +24,7 @@ from proof.exemplars import Budget
 from proof.files import replacing
 from proof.methods import create
 from proof.methods.base import Progress
+from proof.pairs import Pairs
 from proof.streams import Stream
 
 Record = dict[str, Any]
@@ -49,10 +50,14 @@ class Run:
         seed: int = 0,
         budget: Budget | None = None,
         device: str = "auto",
+        pairs: Pairs | None = None,
         **options: Any,
     ) -> None:
-        """`method` is a name, with options behind colons; `options` are further ones."""
-        self.method, self.stream, self.seed = method, stream, seed
+        """`method` is a name, with options behind colons; `options` are further ones. Where there
+        are `pairs`, their matching score is measured too."""
+        self.method, self.stream, self.seed, self.pairs = method, stream, seed, pairs
+        if pairs:
+            pairs.check_fit(stream.data)
         self.budget = budget or Budget(total=0)
         self.learner = create(
             method, seed=seed, device=choose_device(device), budget=self.budget, **options
@@ -65,6 +70,7 @@ class Run:
             "seen": [],
             "unseen": [],
             "harmonic": [],
+            **({"matching": []} if pairs else {}),
             "seconds": [],
         }
         self._now: dict[str, Any] = {}  # as it is after the last task done
@@ -93,6 +99,8 @@ class Run:
             "version": proof.__version__,
             "format": _FORMAT,
         }
+        if self.pairs:
+            facts["pairs"] = self.pairs.fingerprint
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
     def step(self, progress: Progress | None = None) -> None:
@@ -138,6 +146,9 @@ class Run:
             zero_shot = {"seen": a_s, "unseen": a_u, "harmonic": metrics.harmonic_mean(a_s, a_u)}
         else:
             zero_shot = {"seen": after["curve"][-1], "unseen": None, "harmonic": None}
+        if self.pairs:
+            cosines = learner.match_pairs(self.pairs.images, self.pairs.texts)
+            zero_shot["matching"] = metrics.matching_score(cosines)
         for name, value in zero_shot.items():
             after[name].append(value)
 
@@ -162,7 +173,12 @@ class Run:
             "backward_transfer": metrics.backward_transfer(matrix),
             "accuracy_matrix": matrix,
             **self._now,
-            "zero_shot": {name: after[name] for name in ("seen", "unseen", "harmonic")},
+            "zero_shot": {
+                name: after[name]
+                for name in ("seen", "unseen", "harmonic", "matching")
+                if name in after
+            },
+            "pairs": str(self.pairs) if self.pairs else None,
             "seconds": sum(after["seconds"]),
             "task_seconds": after["seconds"],
             "exemplars": len(learner.exemplars),

@@ -10,6 +10,7 @@ import typer
 
 import proof
 from proof.cli import (
+    ablate,
     bench,
     cache,
     change,
@@ -50,6 +51,7 @@ app.command(rich_help_panel=_TEACH)(change.undo)
 _MEASURE = "Measure"
 app.command(rich_help_panel=_MEASURE)(evaluate.evaluate)
 app.command(rich_help_panel=_MEASURE)(bench.bench)
+app.command(rich_help_panel=_MEASURE)(ablate.ablate)
 app.command(rich_help_panel=_MEASURE)(report.report)
 app.command(rich_help_panel=_MEASURE)(demo.demo)
 app.command(rich_help_panel=_MEASURE)(paper.paper)

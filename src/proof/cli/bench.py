@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from proof.cli import source
-from proof.cli.display import Display
+from proof.cli import runs, source
 from proof.errors import ProofError
 from proof.files import check_writable
-
-if TYPE_CHECKING:
-    from proof.grid import Plan
-    from proof.runs import Record
 
 _EXAMPLE = """
 Example:\n
@@ -42,16 +35,20 @@ def bench(
     sizes: Annotated[
         str | None, typer.Option(help="Task sizes instead of a protocol: 12,13,10,...")
     ] = None,
-    exemplars: Annotated[
-        str, typer.Option(help="Pictures kept for rehearsal: 20/class, or 2000 in all.")
-    ] = "20/class",
-    order_seed: Annotated[int, typer.Option(help="Shuffles the order of the classes.")] = 1993,
-    seeds: Annotated[
-        str, typer.Option(help="Training seeds: 0,1,2 gives mean and deviation.")
-    ] = "0",
+    exemplars: runs.Exemplars = "20/class",
+    order_seed: runs.OrderSeed = 1993,
+    seeds: runs.Seeds = "0",
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs a task.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    device: runs.Device = "auto",
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Pictures with texts, from outside DATA, whose matching score is measured too: "
+            "image and text embeddings in a .safetensors file, or a CSV file of path,text.",
+        ),
+    ] = None,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the records as a JSON list."),
@@ -68,14 +65,7 @@ def bench(
             "--resume", help="Go on with what is in --out; what is done is not run again."
         ),
     ] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Runs at a time, each in a process of its own.",
-            show_default="one for each core; one on a GPU, or where there are few runs",
-        ),
-    ] = None,
+    jobs: runs.Jobs = None,
     track: Annotated[
         str | None,
         typer.Option(
@@ -95,7 +85,7 @@ def bench(
     from proof.exemplars import Budget
     from proof.grid import Plan
     from proof.plugins import load_plugin
-    from proof.records import write_json
+    from proof.records import RecordStore, write_json
     from proof.reports import curves, style, tables
     from proof.streams import Stream, task_sizes
     from proof.tracking import start_tracking
@@ -112,21 +102,21 @@ def bench(
     for path in plugin or []:
         load_plugin(path)
     tracked = start_tracking(track) if track else None
-    _check_once(data, f"DATA {' '.join(data)}")
-    specs = _list(methods, "--methods", str)
+    runs.check_once(data, f"DATA {' '.join(data)}")
+    specs = runs.read_list(methods, "--methods", str)
     overrides = {"epochs": epochs, "lr": lr}
     options = {spec: _options(spec, overrides) for spec in specs}
     pictures = source.PictureOptions(
         encoder, preprocess, device, test_fraction, split_seed, classes, templates, strict
     )
     budget = Budget.parse(exemplars)
-    training_seeds = _list(seeds, "--seeds", int)
+    training_seeds = runs.read_list(seeds, "--seeds", int)
     for name, value in overrides.items():
         if value is not None and not any(name in given for given in options.values()):
             raise ProofError(f"--{name} {value}: none of {', '.join(specs)} is trained by epochs")
-    wanted: list[str | list[int]] = _protocols(protocol)
+    wanted: list[str | list[int]] = runs.read_protocols(protocol)
     if sizes:
-        wanted = [_list(sizes, "--sizes", int)]
+        wanted = [runs.read_list(sizes, "--sizes", int)]
 
     def cuts(own: str | None) -> list[str | list[int]]:
         """What is asked for, else the protocol that a known data set has of its own."""
@@ -137,17 +127,27 @@ def bench(
         for cut in cuts(own):
             task_sizes(cut, classes)
 
+    opened = source.open_pairs(pairs) if pairs else None
     plans = []
     for name in data:
         embeddings = source.load(name, pictures, check)
+        matched = source.pairs_behind(embeddings, opened, pictures) if opened else None
         for cut in cuts(embeddings.metadata.get("protocol")):
             stream = Stream.of(embeddings, cut, order_seed)
             plans += [
-                Plan(spec, stream, seed, budget, device, options[spec])
+                Plan(spec, stream, seed, budget, device, options[spec], matched)
                 for spec in specs
                 for seed in training_seeds
             ]
-    records = _go(plans, out, resume, jobs, plugin or [], tracked)
+    store = RecordStore(out) if out else None
+    if store and not resume and any(store.holds(plan.run()) for plan in plans):
+        raise ProofError(
+            f"'{out}' holds some of these runs already: add --resume, or choose another folder"
+        )
+    kept = "nothing was kept: use --out DIR"
+    if out:
+        kept = f"run the same command with --resume to go on from '{out}'"
+    records = runs.run_plans(plans, store, jobs, plugin or [], kept, tracked)
     print()
     tables.print_results(records)
     if json_file:
@@ -155,45 +155,6 @@ def bench(
     if plot:
         curves.draw(records, plot)
         print(f"curves drawn to {plot}")
-
-
-def _go(
-    plans: list[Plan],
-    out: Path | None,
-    resume: bool,
-    jobs: int | None,
-    plugins: list[Path],
-    track: Callable[[Record], None] | None,
-) -> list[Record]:
-    """Do all runs, keeping a checkpoint after every task where there is a folder for it."""
-    from proof.grid import default_jobs, run_all
-    from proof.records import RecordStore
-
-    store = RecordStore(out) if out else None
-    runs = [plan.run() for plan in plans]
-    if store and not resume and any(store.holds(run) for run in runs):
-        raise ProofError(
-            f"'{out}' holds some of these runs already: add --resume, or choose another folder"
-        )
-    with Display(plans, track) as display:
-        try:
-            return run_all(plans, display, store, jobs or default_jobs(plans), plugins)
-        except KeyboardInterrupt:
-            display.close()
-            kept = (
-                f"run the same command with --resume to go on from '{out}'"
-                if out
-                else "nothing was kept: use --out DIR"
-            )
-            typer.echo(f"\ninterrupted; {kept}", err=True)
-            raise typer.Exit(130) from None
-
-
-def _protocols(text: str | None) -> list[str | list[int]]:
-    """One protocol or several; a comma may also stand inside of one: Base-0, Inc-10."""
-    found = re.split(r"\s*,\s*(?=b)", text.strip(), flags=re.IGNORECASE) if text else []
-    _check_once(found, f"--protocol {text}")
-    return list(found)
 
 
 def _options(spec: str, overrides: dict[str, Any]) -> dict[str, Any]:
@@ -207,23 +168,6 @@ def _options(spec: str, overrides: dict[str, Any]) -> dict[str, Any]:
         for name, value in overrides.items()
         if value is not None and hasattr(learner.options, name) and name not in own
     }
-
-
-def _list(text: str, option: str, kind: type[Any]) -> list[Any]:
-    try:
-        values = [kind(part.strip()) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise ProofError(f"{option} {text}: expected whole numbers separated by commas") from None
-    if not values:
-        raise ProofError(f"{option} '{text}': expected at least one value")
-    if option != "--sizes":
-        _check_once(values, f"{option} {text}")
-    return values
-
-
-def _check_once(values: Sequence[Any], given: str) -> None:
-    if len(set(values)) != len(values):
-        raise ProofError(f"{given}: the same value stands there twice")
 
 
 bench.__doc__ = f"{bench.__doc__}\n\n{_EXAMPLE}"

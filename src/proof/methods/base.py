@@ -175,6 +175,15 @@ class Learner(ABC):
         """The class of each of `images` (n, d)."""
         return [self.classes[code] for code in self.scores(images).argmax(dim=1).tolist()]
 
+    @torch.no_grad()
+    def match_pairs(self, images: Tensor, texts: Tensor) -> Tensor:
+        """The cosine of each of `images` (n, d) with the text in the same row of `texts` (n, d), in
+        the space in which the method matches them: (n,)."""
+        image, text = self._take(images), self._take(texts)
+        if self.known:
+            image, text = self._project(image, text)
+        return F.cosine_similarity(image, text)
+
     def works(self, dim: int) -> bool:
         """Whether pictures of `dim` numbers can be scored by what was restored from somewhere."""
         scores = self.scores(torch.full((1, dim), dim**-0.5))
@@ -292,6 +301,10 @@ class Learner(ABC):
         """A function that gives what each part of the method says; here the score itself."""
         scorer = self._scorer(texts)
         return lambda images: {"score": scorer(images)}
+
+    def _project(self, images: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
+        """Images (n, d) and texts (n, d) as the method matches them; here as CLIP does."""
+        return images, texts
 
     def _forget(self, code: int, images: Tensor | None) -> None:
         """Remove class `code`, here its row of every tensor that `_of_class` names."""

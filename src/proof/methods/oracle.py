@@ -81,6 +81,9 @@ class Oracle(_KeepsAll):
     def _voter(self, texts: Tensor | None) -> Callable[[Tensor], Votes]:
         return self.inner._voter(texts)
 
+    def _project(self, images: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
+        return self.inner._project(images, texts)
+
     def _forget(self, code: int, images: Tensor | None) -> None:
         super()._forget(code, images)
         if len(self.texts):

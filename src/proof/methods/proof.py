@@ -251,6 +251,12 @@ class Proof(Learner):
 
         return vote
 
+    def _project(self, images: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
+        return (
+            project_all(merge(self.image_projections), F.normalize(images, dim=1)),
+            project_all(merge(self.text_projections), F.normalize(texts, dim=1)),
+        )
+
     def _remembered(self) -> tuple[Tensor, Tensor, Tensor]:
         return *self.exemplars.or_else(self.prototypes), self.texts
 

@@ -68,12 +68,14 @@ def _forgetting(setting: Setting, labels: Sequence[str]) -> Figure:
 
 
 def _zero_shot(setting: Setting, labels: Sequence[str]) -> Figure:
-    """The paper's panels: accuracy on seen and unseen classes and their harmonic mean."""
+    """The paper's panels: accuracy on seen and unseen classes, their harmonic mean, and the
+    matching score where there were pairs."""
     figure = new_figure(4 * len(setting.zero_shot), 4)
     for place, (key, title) in enumerate(setting.zero_shot.items(), 1):
         axes = figure.add_subplot(1, len(setting.zero_shot), place)
         curves = {entry.label: entry.curve("zero_shot", key) for entry in setting.entries}
-        draw_lines(axes, setting, curves, labels)
+        there = {label: curve for label, curve in curves.items() if curve}
+        draw_lines(axes, setting, there, labels)
         axes.set_title(plain(title), loc="left", fontsize=11)
     legend(figure, labels, [entry.label for entry in setting.entries])
     figure.suptitle(plain(setting.title), x=0.01, ha="left", fontsize=11)

@@ -20,6 +20,7 @@ _ZERO_SHOT = {
     "seen": "Seen classes",
     "unseen": "Unseen classes",
     "harmonic": "Harmonic mean of both",
+    "matching": "Matching score",
 }
 
 
@@ -273,6 +274,7 @@ def _variant(record: Record) -> dict[str, Any]:
         "exemplars": record["exemplar_budget"],
         "device": str(record.get("device")).partition(",")[0],
         "proof": (record.get("versions") or {}).get("proof"),
+        "pairs": record.get("pairs"),
     }
 
 

@@ -226,11 +226,16 @@ def _figures(setting: Setting) -> Iterable[tuple[str, str, str]]:
             "column shows how a task fares as others follow.",
         )
     if setting.zero_shot:
+        score = (
+            " The matching score is the mean cosine, times 100, of pictures and texts from outside "
+            "the stream that belong together; CLIP's own is that of zero-shot."
+        )
         yield (
             "zero_shot",
             "Zero-shot ability",
             "After each task every test picture is sorted among all classes of the stream, those "
-            "to come by name alone; higher is better.",
+            "to come by name alone; higher is better."
+            + (score if "matching" in setting.zero_shot else ""),
         )
     if setting.has("total_parameters"):
         yield (

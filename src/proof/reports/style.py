@@ -35,14 +35,14 @@ def line(index: int) -> dict[str, Any]:
     }
 
 
-def plain(text: str) -> str:
+def plain(text: str, longest: int = _LONGEST) -> str:
     r"""Text on one short line, which matplotlib does not take for mathematics.
 
     >>> plain("$1 shop")
     '\\$1 shop'
     """
     line = " ".join(text.split())
-    return (line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…").replace("$", r"\$")
+    return (line if len(line) <= longest else f"{line[:longest]}…").replace("$", r"\$")
 
 
 def legend(figure: Figure, labels: Sequence[str], present: Collection[str]) -> None:

@@ -20,10 +20,10 @@ def print_results(records: Iterable[Record]) -> None:
 
 def print_settings(settings: Iterable[Setting]) -> None:
     """As `print_results`, of records that are in order already."""
-    console = _console()
+    terminal = console()
     for setting in settings:
-        console.print(_summary(setting))
-        console.print(_curves(setting))
+        terminal.print(_summary(setting))
+        terminal.print(_curves(setting))
 
 
 def with_deviation(value: tuple[float, float] | None, seeds: int, digits: int = 2) -> str:
@@ -44,26 +44,29 @@ def _summary(setting: Setting) -> Table:
     table = Table(title=Text(title), title_justify="left")
     table.add_column("method")
     paper = any(entry.published for entry in setting.entries)
-    beside = ["published"] if paper else []
-    for heading in ["average", *beside, "last", *beside, *_REST]:
+    for heading in headings(paper):
         table.add_column(heading, justify="right")
     for entry in setting.entries:
-        table.add_row(Text(entry.label), *_cells(entry, paper))
+        table.add_row(Text(entry.label), *cells(entry, paper))
     return table
 
 
-_REST = ("forgetting", "exemplars", "trained", "seconds")
+def headings(paper: bool) -> list[str]:
+    """What stands above `cells`."""
+    beside = ["published"] if paper else []
+    return ["average", *beside, "last", *beside, "forgetting", "exemplars", "trained", "seconds"]
 
 
-def _cells(entry: Entry, paper: bool) -> list[str]:
+def cells(entry: Entry, paper: bool) -> list[str]:
+    """What a method reached; `paper` also tells what was published."""
     seeds = len(entry.records)
-    cells = []
+    reached = []
     for key in ("average", "last"):
-        cells.append(with_deviation(entry.value(key), seeds))
+        reached.append(with_deviation(entry.value(key), seeds))
         if paper:
-            cells.append(f"{getattr(entry.published, key):.2f}" if entry.published else "")
+            reached.append(f"{getattr(entry.published, key):.2f}" if entry.published else "")
     return [
-        *cells,
+        *reached,
         with_deviation(entry.value("forgetting"), seeds),
         f"{entry.number('exemplars'):,}",
         f"{entry.number('trainable_parameters'):,}",
@@ -81,7 +84,7 @@ def _curves(setting: Setting) -> Table:
     return table
 
 
-def _console() -> Console:
+def console() -> Console:
     """Standard output; wide enough for the table where it is not a terminal."""
     options: dict[str, Any] = {} if Console().is_terminal else {"width": 160}
     return Console(highlight=False, **options)

@@ -24,12 +24,11 @@ def markdown(settings: Sequence[Setting]) -> str:
         if setting.seeds > 1:
             about += f", mean ± standard deviation of {setting.seeds} seeds"
         if setting.first.get("encoder"):
-            about += f", encoder {_plain_markdown(setting.first['encoder'])}"
-        table = markdown_table([_markdown_row(entry, setting) for entry in _ordered(setting)])
-        notes = "".join(
-            f"\nPublished: {_plain_markdown(source)}.\n" for source in setting.sources()
-        )
-        parts.append(f"## {_plain_markdown(setting.title)}\n\n{about}.\n\n{table}{notes}")
+            about += f", encoder {plain_markdown(setting.first['encoder'])}"
+        paper = any(entry.published for entry in setting.entries)
+        table = markdown_table([markdown_row(entry, setting, paper) for entry in _ordered(setting)])
+        notes = "".join(f"\nPublished: {plain_markdown(source)}.\n" for source in setting.sources())
+        parts.append(f"## {plain_markdown(setting.title)}\n\n{about}.\n\n{table}{notes}")
     return "\n".join(parts)
 
 
@@ -44,7 +43,7 @@ def latex(settings: Sequence[Setting]) -> str:
 def csv(settings: Sequence[Setting]) -> str:
     """A line for each method of each setting, with all there is to compute with."""
     return csv_text(
-        [_csv_row(entry, setting) for setting in settings for entry in _ordered(setting)]
+        [csv_row(entry, setting) for setting in settings for entry in _ordered(setting)]
     )
 
 
@@ -58,22 +57,23 @@ def _ordered(setting: Setting) -> list[Entry]:
 def _overview(settings: Sequence[Setting]) -> str:
     rows: list[dict[str, Value]] = []
     for label in labels_of(settings):
-        row: dict[str, Value] = {"method": _plain_markdown(label)}
+        row: dict[str, Value] = {"method": plain_markdown(label)}
         for setting in settings:
             values = []
             if entry := setting.entry(label):
                 means = {key: f"{getattr(entry, key):.2f}" for key in _KEYS}
                 values = [_bold(text, entry, setting, key) for key, text in means.items()]
-            row[_plain_markdown(setting.title)] = " / ".join(values)
+            row[plain_markdown(setting.title)] = " / ".join(values)
         rows.append(row)
     return markdown_table(rows)
 
 
-def _markdown_row(entry: Entry, setting: Setting) -> dict[str, Value]:
-    paper = any(entry.published for entry in setting.entries)
+def markdown_row(entry: Entry, setting: Setting, paper: bool) -> dict[str, Value]:
+    """What a method reached; the best of the setting is bold, `paper` also tells what was
+    published."""
     seeds = len(entry.records)
     row: dict[str, Value] = {
-        "method": _plain_markdown(entry.label),
+        "method": plain_markdown(entry.label),
         "exemplars": entry.number("exemplars"),
     }
     for key in _KEYS:
@@ -90,10 +90,10 @@ def _bold(text: str, entry: Entry, setting: Setting, key: str) -> str:
     return f"**{text}**" if entry.is_best(key, setting) else text
 
 
-def _plain_markdown(text: str) -> str:
+def plain_markdown(text: str) -> str:
     r"""Text that Markdown shows as it is.
 
-    >>> print(_plain_markdown("a|b <i>"))
+    >>> print(plain_markdown("a|b <i>"))
     a\|b \<i\>
     """
     return re.sub(r"([\\`*_{}\[\]<>|#&~!])", r"\\\1", " ".join(text.split()))
@@ -146,7 +146,8 @@ def _plain_latex(text: str) -> str:
     )
 
 
-def _csv_row(entry: Entry, setting: Setting) -> dict[str, Value]:
+def csv_row(entry: Entry, setting: Setting) -> dict[str, Value]:
+    """What a method reached, with all there is to compute with."""
     first = setting.first
     row: dict[str, Value] = {
         name: first.get(name) for name in ("data", "encoder", "protocol", "order_seed")
