@@ -21,6 +21,7 @@ from proof.errors import ProofError
 from proof.exemplars import Budget
 from proof.methods import create, method_class, option_types
 from proof.methods.base import Learner
+from proof.methods.sums import SUMMED, SumsLearner
 from proof.models.calibration import Calibration
 from proof.models.header import field
 from proof.models.knowledge import Knowledge
@@ -31,6 +32,7 @@ from proof.models.results import Step
 from proof.pictures.preprocessing import CHOICES
 
 KIND = "classifier 1"
+_FEW = 1000  # pictures that take less room than sums of them, and little time to sum again
 _LARGEST = 10**12  # of anything that is counted
 
 Entry = dict[str, Any]
@@ -68,8 +70,12 @@ def describe(known: Knowledge, source: Source) -> tuple[Entry, dict[str, Tensor]
     tensors = {}
     if calibration:
         tensors["calibration"] = torch.tensor(calibration.known, dtype=torch.float64)
+    left_out: tuple[str, ...] = ("exemplars", "exemplar_counts")  # they are among what is kept
+    if isinstance(learner, SumsLearner) and learner.known and known.keeps_all(at_most=_FEW):
+        _ = learner.solution  # is kept, so that scores stay as they are, bit for bit
+        left_out += SUMMED
     for name, tensor in learner.state().items():
-        if name not in ("exemplars", "exemplar_counts"):  # they are among what is kept
+        if name not in left_out:
             tensors[f"learner.{name}"] = tensor
     memory = known.memory
     place = {label: code for code, label in enumerate(known.classes)}
@@ -99,6 +105,7 @@ def rebuild(
     texts = _texts(tensors, classes, _optional(manifest, "dim", int))
     learner = _learner(field(manifest, "method", dict), tensors, classes, budget, device)
     dim = len(texts[0]) if classes else 0
+    summed = f"learner.{SUMMED[0]}" in tensors
     _try(learner, dim)
     fitted = field(manifest, "calibration", dict)
     known = Knowledge(
@@ -116,6 +123,8 @@ def rebuild(
         if known.pictures[name] < count:
             raise ProofError(f"class {name!a} has fewer pictures than it was taught with")
     known.rehearse()
+    if isinstance(learner, SumsLearner) and learner.known and not summed:
+        learner.recall(*known.memory.part(held=False))
     return known, source
 
 
@@ -286,7 +295,6 @@ def _try(learner: Learner, dim: int) -> None:
     if not learner.classes:
         return
     try:
-        learner.state()
         right = learner.works(dim)
     except Exception as error:
         raise ProofError(f"its tensors do not fit together: {_line(error)}") from None
