@@ -42,7 +42,8 @@ def main() -> None:
         model.learn(lesson)
         model.save(path)
         anew = time.perf_counter() - start
-        print(f"{given.classes} classes of {given.pictures} pictures, {path.stat().st_size / 1e6:,.0f} MB")
+        size = path.stat().st_size / 1e6
+        print(f"{given.classes} classes of {given.pictures} pictures, {size:,.0f} MB")
         for turn in range(given.repeat):
             more = {f"new {turn}": pictures(given.classes + turn)}
             start = time.perf_counter()

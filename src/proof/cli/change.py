@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from proof.cli import models, source
+from proof.cli.progress import Bar
 from proof.errors import ProofError
 from proof.reports.formats import printable
 
@@ -49,28 +50,30 @@ def forget(
 
       proof forget kitchen.proof --exemplars
     """
+    from proof.reports.card import many, read_card
+
     if exemplars == (label is not None):
         raise ProofError("forget what? Give the LABEL of a class, or --exemplars")
     if exemplars and pictures:
         raise ProofError("--pictures goes with the LABEL of a class")
     if label is not None:
         models.check_label(model, label)
-    what = "the pictures that it keeps" if label is None else f"'{label}'"
+        what = f"'{label}'"
+    else:
+        models.check_name(model)
+        what = f"{many(read_card(model)['kept']['pictures'], 'picture')} that it keeps"
     question = f"forget {what} for good, and the earlier versions of {model}?"
     if not yes:
         typer.confirm(printable(question), abort=True, err=True)
-    from proof.cli.progress import Bar
-
-    with models.changing(model):
-        with Bar("loading the model") as bar:
-            classifier = models.load(model, device, encoder, plugin or [])
-            if label is None:
-                classifier.drop_exemplars()
-                said = "it keeps no pictures any more"
-            else:
-                given = models.pictures_of(pictures) if pictures else None
-                said = str(classifier.forget(label, given, progress=bar))
-        classifier.save(model)
+    with models.changing(model), Bar("loading the model") as bar:
+        classifier = models.load(model, device, encoder, plugin or [])
+        if label is None:
+            classifier.drop_exemplars()
+            said = "it keeps no pictures any more"
+        else:
+            given = models.pictures_of(pictures) if pictures else None
+            said = str(classifier.forget(label, given, progress=bar))
+        models.save(classifier, model, bar)
     models.show(f"{model}: {said}")
 
 
@@ -87,10 +90,10 @@ def rename(
       proof rename kitchen.proof "moka pot" "mocha pot"
     """
     models.check_label(model, old)
-    with models.changing(model):
+    with models.changing(model), Bar("loading the model") as bar:
         classifier = models.load(model, "cpu", None, plugin or [])
         classifier.rename(old, new)
-        classifier.save(model)
+        models.save(classifier, model, bar)
     models.show(f"{model}: '{old}' is called '{new}' now")
 
 
@@ -126,15 +129,10 @@ def merge(
     models.check_name(output)
     if output.exists() and not output.samefile(first):
         raise ProofError(f"'{output}' is there already: choose another name, or remove it")
-    from proof.cli.progress import Bar
-
-    with models.changing(output):
-        with Bar("loading the models") as bar:
-            classifier = models.load(first, device, None, plugin or [])
-            lessons = [
-                classifier.merge(models.load(other, device), progress=bar) for other in others
-            ]
-        classifier.save(output)
+    with models.changing(output), Bar("loading the models") as bar:
+        classifier = models.load(first, device, None, plugin or [])
+        lessons = [classifier.merge(models.load(other, device), progress=bar) for other in others]
+        models.save(classifier, output, bar)
     for other, lesson in zip(others, lessons, strict=True):
         models.show(f"{other}: {lesson}")
     models.tell_what_it_knows(output)

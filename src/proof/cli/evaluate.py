@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from proof.cli import models, source
+from proof.cli.progress import Bar
 
 
 def evaluate(
@@ -35,8 +36,6 @@ def evaluate(
 
       proof evaluate kitchen.proof test.csv --at-least 80 --json > result.json
     """
-    from proof.cli.progress import Bar
-
     with Bar("loading the model") as bar:
         classifier = models.load_taught(model, device, encoder, plugin or [])
         found = classifier.evaluate(data, progress=bar)

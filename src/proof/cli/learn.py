@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from proof.cli import models, source
+from proof.cli.progress import Bar
 from proof.errors import ProofError
 from proof.files import check_writable
 
@@ -50,7 +51,10 @@ def learn(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Its options stand behind colons: proof:epochs=3.", show_default="proof"),
+        typer.Option(
+            help="`proof methods` lists them; options stand behind colons.",
+            show_default="analytic:features=4096",
+        ),
     ] = None,
     exemplars: Annotated[
         str | None,
@@ -99,7 +103,6 @@ def learn(
         "seed": seed,
     }
     given = {key: value for key, value in choices.items() if value is not None}
-    from proof.cli.progress import Bar
     from proof.plugins import load_plugin
 
     for path in plugin or []:
@@ -113,7 +116,7 @@ def learn(
             _check_same(model, classifier, given)
         with Bar("loading the encoder") as bar:
             taught = [classifier.learn(lesson, progress=bar) for lesson in lessons]
-        classifier.save(model)
+            models.save(classifier, model, bar)
     _report(model, new, taught, time.perf_counter() - start)
 
 
@@ -168,19 +171,16 @@ def _make(
         first.endswith(".safetensors") or first in builtin_data()
     ):
         return Classifier(encoder or DEFAULT, device=device, **given)
-    for option in ("encoder", "preprocess"):
-        if encoder if option == "encoder" else given.get(option):
-            raise ProofError(f"--{option} is for pictures: '{first}' holds embeddings already")
+    if encoder is not None or "preprocess" in given:
+        raise ProofError(
+            f"--encoder and --preprocess are for pictures: '{first}' holds embeddings already"
+        )
     lessons[0] = data = Embeddings.load(first)
-    if "fingerprint" not in data.metadata:
+    facts = data.metadata
+    if not {"encoder", "fingerprint", "preprocess"} <= facts.keys():
         return Classifier(None, device=device, **given)
-    squashed = data.metadata["preprocess"].startswith("squash")
-    return Classifier(
-        data.metadata["encoder"],
-        preprocess="squash" if squashed else "model",
-        device=device,
-        **given,
-    )
+    preprocess = "squash" if facts["preprocess"].startswith("squash") else "model"
+    return Classifier(facts["encoder"], preprocess=preprocess, device=device, **given)
 
 
 def _check_same(model: Path, classifier: Classifier, given: dict[str, Any]) -> None:

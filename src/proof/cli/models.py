@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from proof.cli.progress import Bar
 from proof.errors import ProofError
 from proof.reports.formats import printable
 
@@ -132,15 +133,22 @@ def changing(model: Path) -> Iterator[None]:
     check_name(model)
     from proof.models import locked
 
-    try:
-        with locked(model, waiting=lambda text: print(printable(text), file=sys.stderr)):
-            before = _revision(model)
+    with locked(model, waiting=lambda text: print(printable(text), file=sys.stderr)):
+        before = _revision(model)
+        try:
             yield
-    except KeyboardInterrupt:
-        left = "is as it was" if before else "was not made"
-        became = left if _revision(model) == before else "is changed already"
-        print(f"\ninterrupted; {printable(str(model))} {became}", file=sys.stderr)
-        raise typer.Exit(130) from None
+        except KeyboardInterrupt:
+            left = "is as it was" if before else "was not made"
+            became = left if _revision(model) == before else "is changed already"
+            print(f"\ninterrupted; {printable(str(model))} {became}", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+
+def save(classifier: Classifier, model: Path, bar: Bar) -> None:
+    """Write a model, with how good it is."""
+    bar.begin("measuring")
+    classifier.calibrate()
+    classifier.save(model)
 
 
 def _revision(model: Path) -> str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from proof.cli import models, source
+from proof.cli.progress import Bar
 from proof.errors import ProofError
 from proof.files import check_writable, replacing
 from proof.reports import formats
@@ -77,8 +78,6 @@ def predict(
         raise ProofError(f"'{pictures[0]}': there is no picture in it")
     if explain and (len(paths) > 1 or form or reject is not None):
         raise ProofError("--explain is for one picture, without --reject, --json, --csv and -o")
-    from proof.cli.progress import Bar
-
     with Bar("loading the model") as bar:
         classifier = models.load_taught(model, device, encoder, plugin or [])
         if classifier.encoder is None:

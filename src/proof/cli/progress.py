@@ -39,23 +39,28 @@ class Live:
 
 
 class Bar(Live):
-    """Shows how far work with pictures is; until it is told, that something is `first` done."""
+    """Shows how far work with pictures is, and that other work is under way."""
 
-    def __init__(self, first: str = "") -> None:
+    def __init__(self, work: str = "") -> None:
         super().__init__(
             TextColumn("{task.fields[count]}  {task.fields[rate]}"),
             TextColumn("{task.fields[left]}"),
         )
         self._tasks: dict[str, TaskID] = {}
-        self._first = self._add(first, None) if first else None
+        self._work: TaskID | None = None
+        if work:
+            self.begin(work)
         self._seen: deque[tuple[float, int]] = deque()  # of late: when, pictures done
         self._spoke = time.monotonic()
 
+    def begin(self, work: str) -> None:
+        """Show work whose end is not known, until more is told."""
+        self._end()
+        self._work = self._add(work, None)
+
     def __call__(self, what: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if self._first is not None:
-            self._bar.remove_task(self._first)
-            self._first = None
+        self._end()
         if what not in self._tasks:
             self._tasks[what] = self._add(what, total)
             self._seen.clear()
@@ -78,6 +83,11 @@ class Bar(Live):
         if not self.console.is_terminal and now - self._spoke > _EVERY and speed:
             self._spoke = now
             self.console.print(f"{what} {done:,}/{total:,}  {rate}  {left}", highlight=False)
+
+    def _end(self) -> None:
+        if self._work is not None:
+            self._bar.remove_task(self._work)
+            self._work = None
 
     def _add(self, what: str, total: int | None) -> TaskID:
         return self._bar.add_task(what, total=total, count="", rate="", left="")

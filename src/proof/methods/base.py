@@ -269,11 +269,21 @@ class Learner(ABC):
             self._taught = [classes[place] for place in state["taught"].tolist()]
             self._counts = state["counts"]
             self._set_tensors(state, tasks)
+            self._check_restored()
         if "named" in state:
             taught = set(self._taught)
             names = [name for name in classes if name not in taught]
             self._named = dict(zip(names, state["named"], strict=True))
         self.exemplars.restore(state)
+
+    def _check_restored(self) -> None:
+        rows = {len(getattr(self, name)) for name in self._of_class}
+        counts = self._counts
+        whole = counts.shape == (self.known,) and counts.dtype == torch.long
+        if not whole or rows - {self.known} or len(set(self._taught)) != self.known:
+            raise ProofError(f"the state is not that of {self.known} classes")
+        if not (counts > 0).all():
+            raise ProofError("the state has classes that were taught without a picture")
 
     @abstractmethod
     def _learn(self, images: Tensor, codes: Tensor, texts: Tensor, progress: Progress) -> None:

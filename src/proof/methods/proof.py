@@ -120,6 +120,8 @@ class Proof(Learner):
 
     def compact(self) -> None:
         """Eq. 11: keep the sum of all projections in place of each. The scores stay the same."""
+        if not self.known:
+            return
         self.image_projections = merge(self.image_projections)
         self.text_projections = merge(self.text_projections)
 

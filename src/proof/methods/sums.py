@@ -18,6 +18,7 @@ from proof.errors import ProofError
 from proof.methods.base import Learner, Progress, Scorer
 
 _ROWS = 4096  # pictures whose features exist at once
+SUMMED = ("gram", "totals", "pictures")  # the sums in a learner's state
 _FOLDS = 3
 _NAMES = 3  # what texts count beside names alone, in units of what they count by themselves
 
@@ -28,8 +29,9 @@ class SumsLearner(Learner):
     exact = True
     reads_names = True  # whether a class may be known by its name alone
     _of_class = ("texts",)
-    sums: Sums
+    _sums: Sums | None
     _solution: Solution | None
+    _pictures: tuple[Tensor, Tensor]  # all that were taught, where the sums are made of them again
     texts: Tensor  # (classes, d), unit vectors
 
     @property
@@ -51,14 +53,22 @@ class SumsLearner(Learner):
             sums = self.sums.clone()
             w = torch.cat([self.texts, w])
         else:
-            size = self._features(self._unit(images[:1])).shape[1]
-            sums = Sums.empty(size, self.precision, self.device)
+            sums = self._empty(images)
         sums.grow(len(w))
         self._add(sums, images, codes, progress=progress)
         self._replace(sums, w)
 
     def _scorer(self, texts: Tensor | None) -> Scorer:
         return self._score_with(self.solution, self.texts, texts)
+
+    @property
+    def sums(self) -> Sums:
+        if self._sums is None:
+            images, codes = self._pictures
+            self._sums = self._empty(images)
+            self._sums.grow(self.known)
+            self._add(self._sums, images, codes)
+        return self._sums
 
     @property
     def solution(self) -> Solution:
@@ -79,6 +89,15 @@ class SumsLearner(Learner):
             and self.texts.shape == (self.known, dim)
             and bool((sums.gram.diagonal() >= 0).all())
         )
+
+    def recall(self, images: Tensor, labels: list[str]) -> None:
+        """Take all pictures that were taught (n, d) for the sums, where a file left these out; a
+        few pictures take less room."""
+        code_of = {name: code for code, name in enumerate(self._taught)}
+        if Counter(labels) != Counter(dict(zip(self._taught, self._counts.tolist(), strict=True))):
+            raise ProofError("the pictures that are kept are not those that were taught")
+        codes = torch.tensor([code_of[label] for label in labels], device=self.device)
+        self._pictures = self._take(images), codes
 
     def unlearn(self, images: Tensor, labels: list[str]) -> None:
         """Take pictures (n, d) that were taught out of the sums again, as if they had never been.
@@ -182,27 +201,29 @@ class SumsLearner(Learner):
             if progress:
                 progress(min(1.0, (start + _ROWS) / len(images)))
 
-    def _replace(self, sums: Sums, texts: Tensor) -> None:
-        self.sums, self.texts, self._solution = sums, texts, None
+    def _empty(self, images: Tensor) -> Sums:
+        size = self._features(self._unit(images[:1])).shape[1]
+        return Sums.empty(size, self.precision, self.device)
+
+    def _replace(self, sums: Sums | None, texts: Tensor) -> None:
+        self._sums, self.texts, self._solution = sums, texts, None
 
     def _unit(self, images: Tensor) -> Tensor:
         return F.normalize(images.to(self.precision), dim=1)
 
     def _tensors(self) -> dict[str, Tensor]:
-        tensors = {
-            "gram": pack(self.sums.gram),
-            "totals": self.sums.totals,
-            "pictures": self.sums.counts,
-            "texts": self.texts,
-        }
+        sums = (pack(self.sums.gram), self.sums.totals, self.sums.counts)
+        tensors = {**dict(zip(SUMMED, sums, strict=True)), "texts": self.texts}
         if self._solution is not None:
             tensors |= {f"solution.{name}": t for name, t in self._solution.tensors().items()}
         return tensors
 
     def _set_tensors(self, tensors: dict[str, Tensor], tasks: int) -> None:
-        totals = tensors["totals"]
-        gram = unpack(tensors["gram"], totals.shape[1])
-        self._replace(Sums(gram, totals, tensors["pictures"]), tensors["texts"])
+        sums = None
+        if SUMMED[0] in tensors:
+            packed, totals, counts = (tensors[name] for name in SUMMED)
+            sums = Sums(unpack(packed, totals.shape[1]), totals, counts)
+        self._replace(sums, tensors["texts"])
         prefix = "solution."
         solved = {k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)}
         if solved:

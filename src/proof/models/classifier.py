@@ -27,8 +27,9 @@ from proof.models.lazy_encoder import LazyEncoder, Source
 from proof.models.manifest import describe, rebuild, spec_of
 from proof.models.material import Embedded, Gatherer, Material, Progress, check_label
 from proof.models.memory import keys_of
-from proof.models.pictures import is_one, is_table, vectors_of
+from proof.models.pictures import is_one, is_table
 from proof.models.results import Explanation, Forgotten, Lesson, Step
+from proof.models.texts import new_texts
 from proof.pictures.preprocessing import CHOICES
 from proof.probabilities import familiarity
 
@@ -46,7 +47,7 @@ class Classifier(Estimator):
     2 new classes (rose, bee): 120 pictures
     >>> print(clf.learn({"tulip": pictures["tulip"], "bus": pictures["bus"]}))
     2 new classes (tulip, bus): 120 pictures
-    >>> clf.predict(data.test.of(("bee",)).images[0]).label
+    >>> clf.predict(data.test.of(("bee",)).images[1]).label
     'bee'
 
     `encoder` is a name that `load_encoder` takes, an `Encoder`, or None: then pictures are given as
@@ -76,9 +77,7 @@ class Classifier(Estimator):
 
     def reset(self) -> None:
         """Forget all, as if nothing had been taught."""
-        check_template(self.template)
-        if self.preprocess not in CHOICES:
-            raise ProofError(f"preprocess '{self.preprocess}': expected {' or '.join(CHOICES)}")
+        self._check_arguments()
         budget, device = Budget.parse(str(self.exemplars)), choose_device(self.device)
         learner = create(self.method, seed=self.seed, device=device, budget=budget)
         name = self.encoder.name if isinstance(self.encoder, Encoder) else self.encoder
@@ -111,6 +110,7 @@ class Classifier(Estimator):
         Where a method needs the pictures of the class to forget it, and they are not all kept, they
         are to be given again.
         """
+        self._known.require(label, "forget")
         images = None if pictures is None else self._vectors(pictures, progress)
         forgotten = self._known.forget(label, images, self._fresh_learner, progress)
         self._clean = set()
@@ -124,12 +124,16 @@ class Classifier(Estimator):
         """Take in what another classifier, of the same encoder and method, was taught."""
         if other is self:
             raise ProofError("a classifier cannot be merged with itself")
-        if self.dim and other.dim:
+        if other.dim:
             self._check_dim(other.dim)
         agreed = self._encoder.source.agreed(other._encoder.source)
         lesson = self._known.merge(other._known, progress)
         self._encoder.source = agreed
         return lesson
+
+    def calibrate(self) -> None:
+        """Make now what probabilities need, so that it is saved and nobody waits for it later."""
+        _ = self._known.calibration
 
     def drop_exemplars(self) -> None:
         """Keep no pictures any more, for privacy. What was learned of them stays."""
@@ -146,6 +150,7 @@ class Classifier(Estimator):
         95 % of pictures of known classes pass it.
         """
         scores = self._scores(self._vectors(pictures, progress))
+        self._known.calibrate(progress)
         accepted = self._accepted(scores, reject)
         if is_table(pictures, self.encoder is not None):
             return self._labels(scores, accepted)
@@ -162,6 +167,7 @@ class Classifier(Estimator):
     def predict_proba(self, pictures: Any, *, progress: Progress | None = None) -> NDArray[Any]:
         """Calibrated probabilities (n, classes), columns as in `classes`."""
         scores = self._scores(self._vectors(pictures, progress))
+        self._known.calibrate(progress)
         shares: NDArray[Any] = self._known.scale.probabilities(scores).numpy()
         return shares
 
@@ -228,11 +234,12 @@ class Classifier(Estimator):
         size = sum(tensor.nbytes for tensor in tensors.values())
         return {**manifest, "kept": kept, "bytes": size}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, progress: Progress | None = None) -> None:
         """Write the model to a `.proof` file, in one step. A file that was changed by another since
         it was loaded is not written over."""
         target = Path(path)
         place = target.resolve()
+        self._known.calibrate(progress)
         manifest, tensors = describe(self._known, self._encoder.source)
         self._revisions[place] = write_model(
             target,
@@ -243,6 +250,17 @@ class Classifier(Estimator):
         )
         if self._clean is not None:
             self._clean.add(place)
+
+    def _check_arguments(self) -> None:
+        kinds = {"method": str, "template": str, "preprocess": str, "device": str, "seed": int}
+        for name, kind in kinds.items():
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(f"{name}={getattr(self, name)!r}: expected {kind.__name__}")
+        if not isinstance(self.encoder, str | Encoder | None):
+            raise InputError(f"encoder={self.encoder!r}: expected a name, an Encoder, or None")
+        check_template(self.template)
+        if self.preprocess not in CHOICES:
+            raise InputError(f"preprocess='{self.preprocess}': expected {' or '.join(CHOICES)}")
 
     def _adopt(self, known: Knowledge, source: Source) -> None:
         """Be what is known, and nothing else."""
@@ -271,37 +289,23 @@ class Classifier(Estimator):
             raise ProofError("nothing to learn: expected at least one class")
         for label in material.classes:
             check_label(label)
-        if self.dim and len(material.vectors):
+        if len(material.vectors):
             self._check_dim(material.vectors.shape[1])
-        self._encoder.source.and_file(material.metadata)
-        lesson = self._known.teach(material, self._new_texts(material, texts or {}), progress)
+        self._encoder.source.and_file(material.metadata)  # or an error
+        new = new_texts(material, texts or {}, self._known.texts, self._encoder)
+        lesson = self._known.teach(material, new, progress)
         self._encoder.source = self._encoder.source.and_file(material.metadata)
         return lesson
-
-    def _new_texts(self, material: Material, given: Mapping[str, Any]) -> dict[str, Tensor]:
-        """The text embeddings of the new classes of a lesson."""
-        new = [label for label in material.classes if label not in self._known.texts]
-        for label in given:
-            if label not in new:
-                raise ProofError(f"a text for '{label}', which is no new class of this lesson")
-        texts = material.texts | {label: vectors_of([given[label]])[0] for label in given}
-        missing = [label for label in new if label not in texts]
-        if missing:
-            texts |= self._encoder.texts(missing) if self.encoder else _means(material, missing)
-        for label in new:
-            self._check_dim(len(texts[label]), material.vectors.shape[1])
-        return {label: texts[label] for label in new}
 
     def _vectors(self, pictures: Any, progress: Progress | None) -> Tensor:
         if not self.classes:
             raise InputError("no class was learned yet: call learn or fit first")
         return self._gatherer(progress).embed(pictures, strict=True).vectors
 
-    def _check_dim(self, dim: int, expected: int = 0) -> None:
-        expected = self.dim or expected or dim
-        if dim != expected:
+    def _check_dim(self, dim: int) -> None:
+        if self.dim not in (None, dim):
             raise InputError(
-                f"X has {dim} features, but {type(self).__name__} is expecting {expected} features "
+                f"X has {dim} features, but {type(self).__name__} is expecting {self.dim} features "
                 f"as input: embeddings of one encoder have one length"
             )
 
@@ -365,17 +369,3 @@ def load(
     if encoder is not None:
         classifier._encoder.open()
     return classifier
-
-
-def _means(material: Material, labels: list[str]) -> dict[str, Tensor]:
-    """The mean picture of classes, in place of the embedding of their names."""
-    means = {}
-    for label in labels:
-        rows = [row for row, name in enumerate(material.labels) if name == label]
-        if not rows:
-            raise ProofError(
-                f"'{label}' has no pictures, and without an encoder its name means nothing: give "
-                f"pictures, or learn(..., texts={{'{label}': embedding}})"
-            )
-        means[label] = vectors_of(material.vectors[rows].float().mean(0, keepdim=True))[0]
-    return means

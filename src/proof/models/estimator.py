@@ -64,8 +64,9 @@ class Estimator(ABC):
         """The share of X (n, d) that is given its label, 0 to 1."""
         vectors, labels = vectors_of(X), _labels(y)
         _check_lengths(len(vectors), len(labels))
-        found = [self.classes[code] for code in self._codes(vectors)]
-        return float(np.mean([a == str(b) for a, b in zip(found, labels.tolist(), strict=True)]))
+        classes, codes = self.classes, self._codes(vectors)
+        pairs = zip(codes, labels.tolist(), strict=True)
+        return float(np.mean([classes[code] == str(label) for code, label in pairs]))
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -113,7 +114,10 @@ def _material(X: Any, y: Any, given: dict[str, Any]) -> tuple[Material, dict[str
     _check_lengths(len(vectors), len(labels))
     if not len(labels):
         raise InputError("0 sample(s) while a minimum of 1 is required: nothing to learn from")
-    unique = np.unique(labels).tolist()
+    try:
+        unique = np.unique(labels).tolist()
+    except TypeError as error:
+        raise InputError(f"labels of different types: {error}") from None
     known = dict(given)
     for label in unique:
         if known.setdefault(str(label), label) != label:

@@ -52,12 +52,8 @@ class Knowledge:
 
     @property
     def calibration(self) -> Calibration:
-        """Made when first asked for after a change."""
-        if self.fitted is None:
-            self.fitted = self._calibrate()
-            if self.log:
-                self.log[-1] = replace(self.log[-1], accuracy=self.fitted.accuracy)
-        return self.fitted
+        """What is known from pictures that were not learned."""
+        return self.calibrate()
 
     @property
     def scale(self) -> Scale:
@@ -118,11 +114,9 @@ class Knowledge:
     ) -> Forgotten:
         """Remove a class. `images` are all its pictures, given again; `fresh` makes a learner that
         has learned nothing."""
-        if label not in self.classes:
-            raise ProofError(f"no class '{label}' to forget: it has {quoted(self.classes)}")
         count = self.pictures[label]
         complete = self.learner.exact or not count
-        if not complete and self._keeps_all():
+        if not complete and self.keeps_all():
             self.learner = self._taught_without(label, fresh(), progress)
             complete = True
         else:
@@ -134,6 +128,7 @@ class Knowledge:
 
     def rename(self, old: str, new: str) -> None:
         """Give a class another name; what it was taught stays, its text too."""
+        self.require(old, "rename")
         check_label(new)
         self.learner.rename(old, new)
         self.memory.rename(old, new)
@@ -172,38 +167,60 @@ class Knowledge:
         self._changed("drop exemplars", [], len(self.memory))
         self.fitted = calibration
 
-    def rehearse(self) -> None:
-        """Let the learner rehearse on the pictures that are kept."""
-        if self.learner.rehearses:
-            self.learner.rehearse_on({name: self.memory.learned(name) for name in self.classes})
-
-    def _changed(self, what: str, labels: list[str], count: int) -> str:
-        self.memory.shrink(self.budget, len(self.classes), self.learner.rehearses)
-        self.learner.compact()
-        self.rehearse()
-        self.fitted = None
-        self.log.append(Step(_now(), what, tuple(labels), count))
-        return self.log[-1].when
-
-    def _calibrate(self) -> Calibration:
-        """On pictures that were held out, or on those that were learned, each as if it had not
-        been, where the method can tell."""
+    def calibrate(self, progress: Progress | None = None) -> Calibration:
+        """Calibrate, unless nothing has changed since: on pictures that were held out, or on those
+        that were learned, each as if it had not been, where the method can tell."""
+        if self.fitted is not None:
+            return self.fitted
         leave_one_out = getattr(self.learner, "loo_scores", None)
         vectors, labels = self.memory.part(held=leave_one_out is None)
         counts = self.learner.pictures
         rows = [r for r, label in enumerate(labels) if not leave_one_out or counts[label] > 1]
         rows = rows[:: max(1, -(-len(rows) // _MOST))]
+        labels = [labels[row] for row in rows]
+        report = _in_pictures(progress, "calibrating", len(rows))
         if not rows:
-            return Calibration(self.learner.scale.temperature)
-        vectors, labels = vectors[rows], [labels[row] for row in rows]
-        scores = leave_one_out(vectors, labels) if leave_one_out else self.learner.scores(vectors)
+            self.fitted = Calibration(self.learner.scale.temperature)
+            return self.fitted
+        if report:
+            report(0)
+        score = leave_one_out or (lambda vectors, labels: self.learner.scores(vectors))
         place = {label: code for code, label in enumerate(self.classes)}
         codes = torch.tensor([place[label] for label in labels])
-        return Calibration.fit(scores, codes, self.learner.scale)
+        self.fitted = Calibration.fit(score(vectors[rows], labels), codes, self.learner.scale)
+        self.log[-1] = replace(self.log[-1], accuracy=self.fitted.accuracy)
+        if report:
+            report(1)
+        return self.fitted
 
-    def _keeps_all(self) -> bool:
-        kept = self.memory.counts(held=False)
-        return all(kept[label] == count for label, count in self.learner.pictures.items())
+    def require(self, label: str, what: str) -> None:
+        """Only what is known can be changed."""
+        if label not in self.classes:
+            raise ProofError(f"no class '{label}' to {what}: it has {quoted(self.classes)}")
+
+    def rehearse(self) -> None:
+        """Let the learner rehearse on the pictures that are kept."""
+        self._settle(self.learner)
+
+    def _settle(self, learner: Learner, until: int | None = None) -> None:
+        """What follows a lesson: a compact learner that rehearses on the pictures that are kept."""
+        learner.compact()
+        if learner.rehearses:
+            kept = {name: self.memory.learned(name, until) for name in learner.classes}
+            learner.rehearse_on(kept)
+
+    def _changed(self, what: str, labels: list[str], count: int) -> str:
+        self.memory.shrink(self.budget, len(self.classes), self.learner.rehearses)
+        self.rehearse()
+        self.fitted = None
+        self.log.append(Step(_now(), what, tuple(labels), count))
+        return self.log[-1].when
+
+    def keeps_all(self, at_most: int | None = None) -> bool:
+        """Whether every picture that was taught is kept, and they are not too many."""
+        kept, taught = self.memory.counts(held=False), self.learner.pictures
+        few = at_most is None or sum(taught.values()) <= at_most
+        return few and all(kept[label] == count for label, count in taught.items())
 
     def _all_pictures_of(self, label: str, images: Tensor | None) -> Tensor | None:
         """All that a class was taught with, where that can be told."""
@@ -225,10 +242,11 @@ class Knowledge:
         classes = [name for name in self.classes if name != label]
         if classes:  # by their names first, so that they keep their order
             fresh.learn(self._task(classes, torch.zeros(0, self.dim or 0), []))
-        for vectors, labels in self.memory.by_lesson(without=label):
+        for lesson, vectors, labels in self.memory.by_lesson(without=label):
             shown = set(labels)
             task = self._task([name for name in classes if name in shown], vectors, labels)
             fresh.learn(task, _in_pictures(progress, "teaching again", len(labels)))
+            self._settle(fresh, until=lesson)
         return fresh
 
     def _task(self, classes: list[str], vectors: Tensor, labels: list[str]) -> Task:

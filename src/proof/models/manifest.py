@@ -21,6 +21,7 @@ from proof.errors import ProofError
 from proof.exemplars import Budget
 from proof.methods import create, method_class, option_types
 from proof.methods.base import Learner
+from proof.methods.sums import SUMMED, SumsLearner
 from proof.models.calibration import Calibration
 from proof.models.header import field
 from proof.models.knowledge import Knowledge
@@ -31,6 +32,7 @@ from proof.models.results import Step
 from proof.pictures.preprocessing import CHOICES
 
 KIND = "classifier 1"
+_FEW = 1000  # pictures that take less room than sums of them, and little time to sum again
 _LARGEST = 10**12  # of anything that is counted
 
 Entry = dict[str, Any]
@@ -39,7 +41,7 @@ Entry = dict[str, Any]
 def describe(known: Knowledge, source: Source) -> tuple[Entry, dict[str, Tensor]]:
     """The manifest and the tensors of a file."""
     learner, calibration = known.learner, known.fitted  # not made for this: it may take long
-    found = dataclasses.asdict(calibration) if calibration else {}
+    found = dataclasses.asdict(calibration or Calibration(learner.scale.temperature))
     manifest = {
         "kind": KIND,
         "source": dataclasses.asdict(source),
@@ -57,7 +59,8 @@ def describe(known: Knowledge, source: Source) -> tuple[Entry, dict[str, Tensor]
             for name, (first, last) in ((name, known.dates[name]) for name in known.classes)
         ],
         "log": [dataclasses.asdict(step) | {"classes": list(step.classes)} for step in known.log],
-        "calibration": {name: found[name] for name in found if name != "known"},
+        "calibration": {name: found[name] for name in found if name != "known"}
+        | {"made": calibration is not None},
         "versions": {
             "proof": proof.__version__,
             "torch": torch.__version__,
@@ -67,8 +70,12 @@ def describe(known: Knowledge, source: Source) -> tuple[Entry, dict[str, Tensor]
     tensors = {}
     if calibration:
         tensors["calibration"] = torch.tensor(calibration.known, dtype=torch.float64)
+    left_out: tuple[str, ...] = ("exemplars", "exemplar_counts")  # they are among what is kept
+    if isinstance(learner, SumsLearner) and learner.known and known.keeps_all(at_most=_FEW):
+        _ = learner.solution  # is kept, so that scores stay as they are, bit for bit
+        left_out += SUMMED
     for name, tensor in learner.state().items():
-        if name not in ("exemplars", "exemplar_counts"):  # they are among what is kept
+        if name not in left_out:
             tensors[f"learner.{name}"] = tensor
     memory = known.memory
     place = {label: code for code, label in enumerate(known.classes)}
@@ -98,6 +105,7 @@ def rebuild(
     texts = _texts(tensors, classes, _optional(manifest, "dim", int))
     learner = _learner(field(manifest, "method", dict), tensors, classes, budget, device)
     dim = len(texts[0]) if classes else 0
+    summed = f"learner.{SUMMED[0]}" in tensors
     _try(learner, dim)
     fitted = field(manifest, "calibration", dict)
     known = Knowledge(
@@ -109,28 +117,30 @@ def rebuild(
         {name: (first, last) for name, _, first, last in entries},
         [_step(entry) for entry in field(manifest, "log", list, of=dict)],
         lessons,
-        _calibration(fitted, tensors) if fitted else None,
+        _calibration(fitted, tensors) if fitted.get("made", True) else None,
     )
     for name, count in learner.pictures.items():
         if known.pictures[name] < count:
             raise ProofError(f"class {name!a} has fewer pictures than it was taught with")
     known.rehearse()
+    if isinstance(learner, SumsLearner) and learner.known and not summed:
+        learner.recall(*known.memory.part(held=False))
     return known, source
 
 
 def spec_of(learner: Learner) -> str:
     """What `create` takes to make such a learner: its name, and options that are not the default.
 
-    >>> spec_of(create("proof:epochs=3:fusion=yes"))
-    'proof:epochs=3'
+    >>> spec_of(create("proof:epochs=3:fusion=no:context=PWC"))
+    'proof:fusion=no:epochs=3'
     """
-    defaults = method_class(learner.name).Options()
-    changed = [
-        f":{name}={getattr(learner.options, name)}"
-        for name in option_types(type(learner))
-        if getattr(learner.options, name) != getattr(defaults, name)
-    ]
-    return learner.name + "".join(changed)
+    defaults, spec = method_class(learner.name).Options(), learner.name
+    for name in option_types(type(learner)):
+        value = getattr(learner.options, name)
+        if value != getattr(defaults, name):
+            text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+            spec += f":{name}={text}"
+    return spec
 
 
 def _optional(entry: Entry, name: str, kind: type[Any]) -> Any:
@@ -277,18 +287,11 @@ def _learner(
         learner.restore(state, classes, tasks)
     except Exception as error:  # a method may fail in any way on tensors that are not its own
         raise ProofError(f"its tensors are not those of {name}: {_line(error)}") from None
-    _check_taught(learner)
     return learner
 
 
-def _check_taught(learner: Learner) -> None:
-    counts = learner.pictures.values()
-    if sum(0 < count <= _LARGEST for count in counts) != learner.known:
-        raise ProofError("a class was taught twice, or with an impossible number of pictures")
-
-
 def _try(learner: Learner, dim: int) -> None:
-    """What cannot work fails now and not later."""
+    """Look at it all once, so that what cannot work fails now and not later."""
     if not learner.classes:
         return
     try:

@@ -98,20 +98,21 @@ class Memory:
         """Give the pictures of a class another label."""
         self.labels = [new if label == old else label for label in self.labels]
 
-    def learned(self, label: str) -> Tensor:
-        """The kept pictures that a class was taught with, (n, d)."""
-        return self.vectors[self._of(label) & ~self.held]
+    def learned(self, label: str, until: int | None = None) -> Tensor:
+        """The kept pictures that a class was taught with, (n, d), up to a lesson."""
+        rows = self._of(label) & ~self.held
+        return self.vectors[rows if until is None else rows & (self.lessons <= until)]
 
     def part(self, held: bool) -> tuple[Tensor, list[str]]:
         """The pictures that are held out, or those that were learned, and their classes."""
         return self.vectors[self.held == held], self._labels(self.held == held)
 
-    def by_lesson(self, without: str) -> Iterator[tuple[Tensor, list[str]]]:
+    def by_lesson(self, without: str) -> Iterator[tuple[int, Tensor, list[str]]]:
         """What was learned, lesson after lesson, but for one class."""
         wanted = ~self.held & ~self._of(without)
         for lesson in self.lessons[wanted].unique().tolist():
             rows = wanted & (self.lessons == lesson)
-            yield self.vectors[rows], self._labels(rows)
+            yield lesson, self.vectors[rows], self._labels(rows)
 
     def counts(self, held: bool) -> Counter[str]:
         """How many pictures of each class are held out, or were learned."""

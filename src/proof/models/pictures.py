@@ -33,9 +33,11 @@ def is_one(pictures: Any, pixels: bool) -> bool:
 
 
 def is_table(pictures: Any, pixels: bool) -> bool:
-    """Whether this is one array of many embeddings, as scikit-learn's users give them."""
+    """Whether this is a table of embeddings, as scikit-learn's users give them."""
     if isinstance(pictures, np.ndarray | Tensor):
         return pictures.ndim == 2 and not is_one(pictures, pixels)
+    if isinstance(pictures, list | tuple):
+        return bool(pictures) and isinstance(pictures[0], list | tuple)
     return hasattr(pictures, "__array__") and not isinstance(pictures, Image.Image)
 
 
@@ -100,7 +102,7 @@ def _numbers(given: Any) -> NDArray[np.float32]:
         array = np.asarray(array)
         if not np.iscomplexobj(array):
             with np.errstate(over="ignore"):
-                return array.astype(np.float32)
+                return np.ascontiguousarray(array, np.float32)
     except (TypeError, ValueError) as error:
         raise InputError(f"embeddings that are no numbers: {error}") from None
     raise InputError("Complex data not supported: expected embeddings of real numbers")

@@ -15,12 +15,7 @@ from proof.reports.formats import size_text
 Card = dict[str, Any]
 _SHOWN = 5  # classes that a line names
 _LARGEST = 10**12  # of anything that is counted
-_SAID = {
-    "learn": "learned",
-    "forget": "forgot",
-    "merge": "took in",
-    "drop exemplars": "removed the pictures that were kept",
-}
+CHANGES = ("learn", "merge", "forget")  # what may make a model better or worse
 
 
 def read_card(path: str | os.PathLike[str]) -> Card:
@@ -81,12 +76,15 @@ def facts(card: Card) -> dict[str, str]:
 
 
 def accuracy_text(card: Card) -> str:
-    """How good it is on what it did not learn, where that is known."""
+    """How good it is, where that is known: on pictures held out, or on each with it left out."""
     found = card["calibration"]
+    if not found.get("made", True):
+        return "not measured yet"
     if None in (found["accuracy"], found["ece_after"]):
         return "not known: no pictures are held out"
     return (
-        f"{found['accuracy']:.1f} % on {many(found['pictures'], 'picture')} that it did not learn; "
+        f"{found['accuracy']:.1f} % on {many(found['pictures'], 'picture')} as if it had not "
+        f"learned them; "
         f"calibration error {found['ece_after']:.1f} %"
     )
 
@@ -107,16 +105,18 @@ def said(step: Card) -> str:
     >>> said({"what": "learn", "classes": ["cup", "moka pot"], "pictures": 30, "accuracy": 91.5})
     'learned cup, moka pot from 30 pictures; then 91.5 % right'
     """
-    what: str = step["what"]
-    classes = step["classes"]
-    if what == "rename":
-        return f"renamed {' to '.join(classes)}"
-    text = _SAID.get(what, what)
-    if classes:
-        text += f" {some(classes)}"
-    if step["pictures"]:
-        text += f" from {many(step['pictures'], 'picture')}"
-    if step["accuracy"] is not None:
+    what, classes = str(step["what"]), some(step["classes"])
+    pictures = many(step["pictures"], "picture")
+    text = {
+        "learn": f"learned {classes}",
+        "merge": f"took in {classes}",
+        "forget": f"forgot {classes}",
+        "rename": f"renamed {' to '.join(step['classes'])}",
+        "drop exemplars": f"removed {pictures} that were kept",
+    }.get(what, f"{what} {classes}")
+    if step["pictures"] and what in ("learn", "merge"):
+        text += f" from {pictures}"
+    if step["accuracy"] is not None and what in CHANGES:
         text += f"; then {step['accuracy']:.1f} % right"
     return text
 

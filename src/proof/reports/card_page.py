@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from proof.reports.card import Card, facts, local, many, said
+from proof.reports.card import CHANGES, Card, facts, local, many, said
 from proof.reports.formats import printable, size_text
 
 _TEMPLATE = files("proof") / "reports" / "card.html"
@@ -106,7 +106,7 @@ def _curve(log: list[Card]) -> list[tuple[str, float, str]]:
             known |= set(step["classes"])
         elif step["what"] == "forget":
             known -= set(step["classes"])
-        if step["accuracy"] is not None and step["what"] != "rename":
+        if step["accuracy"] is not None and step["what"] in CHANGES:
             points.append((f"{len(known):,}", step["accuracy"], printable(said(step))))
     return points
 
@@ -114,7 +114,7 @@ def _curve(log: list[Card]) -> list[tuple[str, float, str]]:
 def _section(curve: list[tuple[str, float, str]]) -> str:
     return (
         "<section><h2>Accuracy after each lesson</h2>"
-        '<p class="note">Of pictures that it did not learn, all classes known by then.</p>'
+        '<p class="note">On pictures as if it had not learned them, all classes known by then.</p>'
         f"{chart(curve)}</section>"
     )
 
