@@ -87,6 +87,9 @@ def test_variants_of_a_method_are_compared_in_their_order(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     found = result("components", "B0-Inc10", seeds=2)
+    runs = [(run["method"], run["seed"]) for e in found.settings[0].entries for run in e.records]
+    methods = list(ABLATIONS["components"].methods.values())
+    assert runs == [(method, seed) for method in methods for seed in (0, 1)]
     written.print_result(found)
     printed = capsys.readouterr().out
     labels = list(ABLATIONS["components"].methods)
@@ -97,7 +100,7 @@ def test_variants_of_a_method_are_compared_in_their_order(
     assert "±" in printed
     rows = list(csv.DictReader(io.StringIO(written.csv(found))))
     assert [row["varied"] for row in rows] == labels
-    assert [row["method"] for row in rows] == list(ABLATIONS["components"].methods.values())
+    assert [row["method"] for row in rows] == methods
     last = found.settings[0].entries[1].last
     assert float(rows[1]["last"]) == pytest.approx(last, abs=0.01)
     assert f"{last:.2f}" in written.markdown(found)

@@ -193,7 +193,7 @@ def _draw_bars(axes: Any, places: Sequence[str], series: dict[str, Values]) -> N
         bars = axes.bar(left, means, width, yerr=error, color=COLOURS[index], label=label)
         axes.bar_label(bars, fmt="%.1f", fontsize=8, padding=2)
     axes.set_xticks(range(len(places)), [textwrap.fill(plain(place), 14) for place in places])
-    axes.margins(y=0.1)
+    axes.set_ylim(0, 105)  # from nothing to all, so that a bar is as long as its value
 
 
 def _legend(figure: Figure) -> None:
