@@ -73,6 +73,7 @@ def describe(known: Knowledge, source: Source) -> tuple[Entry, dict[str, Tensor]
     left_out: tuple[str, ...] = ("exemplars", "exemplar_counts")  # they are among what is kept
     if isinstance(learner, SumsLearner) and learner.known and known.keeps_all(at_most=_FEW):
         _ = learner.solution  # is kept, so that scores stay as they are, bit for bit
+        learner.recall(*known.memory.part(held=False))  # goes on just as one that is loaded
         left_out += SUMMED
     for name, tensor in learner.state().items():
         if name not in left_out:
@@ -295,6 +296,8 @@ def _try(learner: Learner, dim: int) -> None:
     if not learner.classes:
         return
     try:
+        if not isinstance(learner, SumsLearner):  # whose sums may be made of pictures yet
+            learner.state()
         right = learner.works(dim)
     except Exception as error:
         raise ProofError(f"its tensors do not fit together: {_line(error)}") from None
