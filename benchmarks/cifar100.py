@@ -13,8 +13,8 @@ import json
 from pathlib import Path
 
 from proof import Budget, Embeddings, Run, Stream
-from proof.reports.tables import group
-from proof.runs import mean_and_deviation
+from proof.reports.groups import settings_of
+from proof.reports.tables import with_deviation
 
 METHODS = "zero-shot,simplecil,proof-reference,proof"
 
@@ -39,13 +39,11 @@ def main() -> None:
                 given.json.write_text(json.dumps(records, indent=1))
     print(f"{stream.data.name}, {stream.protocol}, seeds {given.seeds}, {records[0]['device']}\n")
     print("| method | average | last | forgetting | seconds a run |\n|---|---|---|---|---|")
-    for method, runs in group(records).items():
-        cells = []
-        for key in ("average", "last", "forgetting"):
-            mean, deviation = mean_and_deviation([run[key] for run in runs])
-            cells.append(f"{mean:.2f} ± {deviation:.2f}")
-        seconds = ", ".join(f"{run['seconds']:.1f}" for run in runs)
-        print(f"| `{method}` | {' | '.join(cells)} | {seconds} |", flush=True)
+    for entry in settings_of(records)[0].entries:
+        keys = ("average", "last", "forgetting")
+        cells = [with_deviation(entry.value(key), len(entry.records)) for key in keys]
+        seconds = ", ".join(f"{run['seconds']:.1f}" for run in entry.records)
+        print(f"| `{entry.label}` | {' | '.join(cells)} | {seconds} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from proof import Embeddings, Stream
+from proof import Budget, Embeddings, Run, Stream
+from proof.runs import Record
 from proof.testing import toy_data as make_data
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -35,6 +37,21 @@ def cifar100() -> Embeddings:
     if not path.exists():
         pytest.skip("the whole CIFAR-100 embeddings are not at hand")
     return Embeddings.load(path)
+
+
+@pytest.fixture(scope="session")
+def records() -> list[Record]:
+    """Of real runs, two methods with two seeds each, that bear the name of published ones."""
+    stream = Stream.of(dataclasses.replace(make_data(classes=20), name="cifar100"), "B0-Inc10")
+    runs = [
+        Run(method, stream, seed=seed, budget=Budget(per_class=4), device="cpu", **options)
+        for method, options in (("simplecil", {}), ("proof", {"epochs": 1}))
+        for seed in (0, 1)
+    ]
+    for run in runs:
+        while not run.done:
+            run.step()
+    return [run.record() for run in runs]
 
 
 @pytest.fixture(scope="session")

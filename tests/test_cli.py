@@ -125,6 +125,22 @@ def test_a_killed_bench_resumes_with_the_same_result(
     assert kept.stderr.count("(kept from before)") == 4
 
 
+def test_a_grid_of_data_and_protocols_is_one_command(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.safetensors"
+    make_data(classes=24).save(other)
+    done = proof(
+        "bench", file, other, "--methods", "zero-shot,simplecil", "--protocol",
+        "B0-Inc4, Base-8, Inc-4", "--jobs", "2", "--out", tmp_path / "runs",
+        "--plot", tmp_path / "panels.svg",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for title in ("made, B0-Inc4", "made, B8-Inc4", "other, B0-Inc4", "other, B8-Inc4"):
+        assert f"{title}, order seed 1993" in done.stdout
+    assert "zero-shot  other  B8-Inc4  average" in done.stderr
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 8
+    assert (tmp_path / "panels.svg").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -132,6 +148,8 @@ def test_a_killed_bench_resumes_with_the_same_result(
         (["FILE", "--methods", "prof"], "no method 'prof'"),
         (["FILE", "--methods", ","], "--methods ',': expected at least one value"),
         (["FILE", "--methods", "proof,proof"], "stands there twice"),
+        (["FILE", "--protocol", "B0-Inc4,B0-Inc4"], "stands there twice"),
+        (["FILE", "--protocol", "B0-Inc4", "--track", "log"], "--track log: expected one of"),
         (["FILE", "--protocol", "B0-Inc5"], "does not add up to 12 classes"),
         (["FILE", "--protocol", "B0-Inc4", "--sizes", "6,6"], "give one of the two"),
         (["FILE", "--sizes", "6,x"], "--sizes 6,x: expected whole numbers"),

@@ -54,7 +54,9 @@ def test_scores_do_not_depend_on_how_many_are_made_at_once(
     torch.testing.assert_close(learner.scores(images), together, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["zero-shot", "proof", "proof-residual"])
+@pytest.mark.parametrize(
+    "method", ["zero-shot", "proof", "proof-residual", "analytic", "tip-adapter"]
+)
 def test_texts_alone_name_some_of_the_unseen_classes(method: str, stream: Stream) -> None:
     learner = taught(method, stream, tasks=2)
     unseen = stream.classes(2)
@@ -181,7 +183,7 @@ def test_balanced_training_favours_new_classes_less(stream: Stream) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("prof", "no method 'prof': expected one of proof, "),
+        ("prof", "no method 'prof': expected one of analytic, "),
         ("proof:colour=red", "method 'proof' has no option 'colour': it has projection, "),
         ("simplecil:lr=1", "method 'simplecil' has no option 'lr': it has none"),
         ("proof:prompt_length=few", "prompt_length=few: expected int"),

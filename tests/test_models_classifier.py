@@ -627,3 +627,27 @@ def test_pictures_from_a_folder_are_learned_saved_and_recognised(
     assert found.predict(tmp_path / "b.png") == classifier.predict(tmp_path / "b.png")
     assert found.card()["source"]["preprocessing"] == "squash 32x32 bicubic"
     assert found.pictures == {"moka pot": 6, "white wall": 1, "teapot": 0}
+
+
+def test_a_small_model_of_sums_is_a_small_file_that_goes_on_as_before(path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.randn(6, 64, generator=generator)
+
+    def lesson(codes: range) -> dict[str, torch.Tensor]:
+        return {f"c{c}": centres[c] + torch.randn(9, 64, generator=generator) for c in codes}
+
+    classifier = proof.Classifier(encoder=None, method="analytic:features=2000")
+    classifier.learn(lesson(range(3)))
+    classifier.calibrate()
+    classifier.save(path)
+    assert path.stat().st_size < 200_000, "nine pictures a class, and not 2000 x 2000 sums"
+    loaded, more = proof.load(path), lesson(range(3, 6))
+    assert (loaded.predict_proba(centres) == classifier.predict_proba(centres)).all()
+    for each in (classifier, loaded):
+        each.learn(more)
+    gap = abs(loaded.predict_proba(centres) - classifier.predict_proba(centres)).max()
+    assert gap < 1e-3
+    loaded.drop_exemplars()
+    loaded.save(path)
+    assert path.stat().st_size > 5_000_000, "without the pictures, the sums are there"
+    assert (proof.load(path).predict_proba(centres) == loaded.predict_proba(centres)).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proof import Budget, Embeddings, Run, Stream
+from proof.pairs import Pairs
 
 
 def result(method: str, stream: Stream, budget: Budget) -> tuple[float, float]:
@@ -29,6 +30,21 @@ def test_proof_on_a_part_of_cifar100(small: Stream) -> None:
     average, last = result("proof", small, Budget(per_class=20))
     assert average > 84.0
     assert last > 76.8
+
+
+def test_residual_projections_keep_more_of_zero_shot(small: Stream) -> None:
+    """The trade of the paper's dagger variant, watched on classes that are not learned yet."""
+    stream = Stream.of(small.data, "B0-Inc25")
+    unseen = small.data.test.of(stream.order[50:])
+    pairs = Pairs(unseen.images, small.data.texts[unseen.codes])
+    kept = {}
+    for method in ("proof", "proof-residual"):
+        run = Run(method, stream, budget=Budget(per_class=20), device="cpu", pairs=pairs)
+        run.step()
+        run.step()
+        kept[method] = run.record()["zero_shot"]
+    assert kept["proof-residual"]["unseen"][-1] > kept["proof"]["unseen"][-1] + 2
+    assert kept["proof-residual"]["matching"][-1] > kept["proof"]["matching"][-1] + 1
 
 
 def test_baselines_on_cifar100(cifar100: Embeddings) -> None:

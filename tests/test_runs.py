@@ -48,6 +48,17 @@ def test_a_record_holds_all_that_a_table_needs(stream: Stream) -> None:
     assert record["seconds"] == pytest.approx(sum(record["task_seconds"]), abs=1e-3)
     assert {"proof", "python", "torch", "numpy"} <= set(record["versions"])
     assert record["device"].startswith("cpu")
+    for shown, instead, pictures in record["confusions"] + record["taken"]:
+        assert {shown, instead} <= set(stream.order)
+        assert 0 < pictures <= 8
+    # A projection for each task and side, of which merging leaves one; and the attention, three
+    # prompts a task, and a prototype and a text for each class.
+    d, tasks, classes = 16, 3, 12
+    rest = 3 * d * d + 3 * tasks * d + 2 * classes * d
+    assert record["trainable_parameters"] == 5 * d * d + 3 * d
+    assert record["total_parameters"] == 2 * tasks * d * d + rest
+    assert record["inference_parameters"] == 2 * d * d + rest
+    assert record["kept_bytes"] == 4 * (record["total_parameters"] + 48 * d) + 24 * classes
 
 
 def test_options_are_recorded_to_the_last_digit(stream: Stream) -> None:

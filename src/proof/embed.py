@@ -1,4 +1,5 @@
-"""From a data set of pictures to embeddings: what `proof embed` does."""
+"""From a data set of pictures to embeddings: what `proof embed` does. And from pictures with texts
+to pairs."""
 
 from __future__ import annotations
 
@@ -15,9 +16,12 @@ from proof.cache import Cache
 from proof.embeddings import Embeddings, Split
 from proof.encoders.base import Encoder
 from proof.encoding import Broken, encode_pictures, encode_texts
+from proof.errors import ProofError
+from proof.pairs import Pairs
 
 if TYPE_CHECKING:
     from proof.datasets import Dataset, Labelled
+    from proof.datasets.tables import Captions
 
 Progress = Callable[[str, int, int], None]  # what, pictures done, pictures in all
 
@@ -61,14 +65,46 @@ def embed(
         dataset.name,
         {
             **dataset.metadata,
-            "encoder": encoder.name,
-            "fingerprint": encoder.fingerprint,
-            "logit_scale": f"{encoder.logit_scale:.4f}",
-            "preprocess": str(encoder.preprocessing),
+            **_facts(encoder),
             "text": f"mean of {len(dataset.templates)} templates, such as {dataset.templates[0]!r}",
         },
     )
     return embeddings, broken
+
+
+def embed_pairs(
+    captions: Captions,
+    encoder: Encoder,
+    *,
+    cache: Cache | None = None,
+    progress: Progress | None = None,
+    strict: bool = False,
+) -> tuple[Pairs, list[Broken]]:
+    """Encode pictures and their texts. A broken picture is left out with its text, and listed."""
+
+    def report(done: int, total: int) -> None:
+        if progress:
+            progress("pictures of the pairs", done, total)
+
+    encoded = encode_pictures(
+        captions.pictures, encoder, cache=cache, progress=report, strict=strict
+    )
+    texts = [captions.texts[index] for index in encoded.good]
+    if not texts:
+        raise ProofError(f"pairs '{captions.name}': none of their pictures can be read")
+    vectors = encode_texts(texts, encoder, cache=cache)
+    images, words = torch.from_numpy(encoded.vectors), torch.from_numpy(vectors)
+    return Pairs(images, words, captions.name, _facts(encoder)), encoded.broken
+
+
+def _facts(encoder: Encoder) -> dict[str, str]:
+    """What embeddings tell of their encoder."""
+    return {
+        "encoder": encoder.name,
+        "fingerprint": encoder.fingerprint,
+        "logit_scale": f"{encoder.logit_scale:.4f}",
+        "preprocess": str(encoder.preprocessing),
+    }
 
 
 def class_texts(

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -86,18 +86,11 @@ class Embeddings:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of every number and name in it: the same data give the same string anywhere."""
-        digest = hashlib.sha256(json.dumps(self.class_names).encode())
-        tensors = (
-            self.texts,
-            self.train.images,
-            self.train.codes,
-            self.test.images,
-            self.test.codes,
+        train, test = self.train, self.test
+        return hash_tensors(
+            json.dumps(self.class_names),
+            [self.texts, train.images, train.codes, test.images, test.codes],
         )
-        for tensor in tensors:
-            digest.update(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
-            digest.update(tensor.contiguous().view(torch.uint8).numpy().data)
-        return digest.hexdigest()[:16]
 
     @classmethod
     def load(cls, source: str | os.PathLike[str]) -> Embeddings:
@@ -113,18 +106,7 @@ class Embeddings:
             path = Path(str(_BUILTIN / f"{source}.safetensors"))
         if path.is_dir():
             raise ProofError(f"'{path}' is a folder: expected an embeddings file (.safetensors)")
-        try:
-            with safe_open(path, framework="pt") as file:
-                metadata = file.metadata() or {}
-                missing = [name for name in _TENSORS if name not in file.keys()]
-                if missing:
-                    raise ProofError(
-                        f"{path}: no tensor '{missing[0]}': an embeddings file holds "
-                        f"{', '.join(_TENSORS)}"
-                    )
-                tensors = {name: file.get_tensor(name) for name in _TENSORS}
-        except (SafetensorError, OSError) as error:
-            raise ProofError(f"{path}: cannot be read as a safetensors file: {error}") from None
+        tensors, metadata = read_tensors(path, _TENSORS, "an embeddings file")
         names = _class_names(path, metadata)
         _check(path, tensors, names)
         return cls(
@@ -166,6 +148,56 @@ def builtin_data() -> list[str]:
     )
 
 
+def read_tensors(
+    path: Path, wanted: Sequence[str], kind: str
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of these names in a safetensors file, and its metadata. `kind` says what should
+    hold them."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            missing = [name for name in wanted if name not in file.keys()]
+            if missing:
+                raise ProofError(
+                    f"{path}: no tensor '{missing[0]}': {kind} holds {', '.join(wanted)}"
+                )
+            return {name: file.get_tensor(name) for name in wanted}, file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise ProofError(f"{path}: cannot be read as a safetensors file: {error}") from None
+
+
+def check_vectors(path: Path, name: str, tensor: Tensor, dim: int) -> None:
+    """Refuse what cannot be embeddings (n, dim). It is the dimension of 'text'."""
+    if tensor.ndim != 2 or tensor.shape[1] != dim:
+        raise ProofError(
+            f"{path}: '{name}' has shape {tuple(tensor.shape)}: expected (n, {dim}), "
+            f"the dimension of 'text'"
+        )
+    if tensor.dtype not in _FLOATS:
+        raise ProofError(f"{path}: '{name}' is {tensor.dtype}: expected floating point")
+    finite = tensor.isfinite().all(dim=1)
+    if not finite.all():
+        row = int((~finite).nonzero()[0, 0])
+        raise ProofError(
+            f"{path}: '{name}' has NaN or infinite numbers in {int((~finite).sum())} of its "
+            f"{len(tensor)} rows, first in row {row}"
+        )
+    zero = ~tensor.any(dim=1)
+    if zero.any():
+        raise ProofError(
+            f"{path}: '{name}' is all zeros in {int(zero.sum())} of its {len(tensor)} rows, "
+            f"first in row {int(zero.nonzero()[0, 0])}: such a vector has no direction"
+        )
+
+
+def hash_tensors(text: str, tensors: Iterable[Tensor]) -> str:
+    """A hash of a text and of every number: the same anywhere."""
+    digest = hashlib.sha256(text.encode())
+    for tensor in tensors:
+        digest.update(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(tensor.contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:16]
+
+
 def _class_names(path: Path, metadata: dict[str, str]) -> tuple[str, ...]:
     if "class_names" not in metadata:
         raise ProofError(f"{path}: its metadata has no 'class_names' (a JSON list of strings)")
@@ -198,27 +230,7 @@ def _check(path: Path, tensors: dict[str, Tensor], names: tuple[str, ...]) -> No
             f"{len(names)} class names"
         )
     for name in ("train.image", "test.image", "text"):
-        tensor = tensors[name]
-        if tensor.ndim != 2 or tensor.shape[1] != text.shape[1]:
-            raise ProofError(
-                f"{path}: '{name}' has shape {tuple(tensor.shape)}: expected (n, {text.shape[1]}), "
-                f"the dimension of 'text'"
-            )
-        if tensor.dtype not in _FLOATS:
-            raise ProofError(f"{path}: '{name}' is {tensor.dtype}: expected floating point")
-        finite = tensor.isfinite().all(dim=1)
-        if not finite.all():
-            row = int((~finite).nonzero()[0, 0])
-            raise ProofError(
-                f"{path}: '{name}' has NaN or infinite numbers in {int((~finite).sum())} of its "
-                f"{len(tensor)} rows, first in row {row}"
-            )
-        zero = ~tensor.any(dim=1)
-        if zero.any():
-            raise ProofError(
-                f"{path}: '{name}' is all zeros in {int(zero.sum())} of its {len(tensor)} rows, "
-                f"first in row {int(zero.nonzero()[0, 0])}: such a vector has no direction"
-            )
+        check_vectors(path, name, tensors[name], text.shape[1])
     for split in ("train", "test"):
         label, image = tensors[f"{split}.label"], tensors[f"{split}.image"]
         if label.is_floating_point() or label.dtype == torch.bool or label.shape != image.shape[:1]:

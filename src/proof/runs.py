@@ -24,9 +24,11 @@ from proof.exemplars import Budget
 from proof.files import replacing
 from proof.methods import create
 from proof.methods.base import Progress
+from proof.pairs import Pairs
 from proof.streams import Stream
 
 Record = dict[str, Any]
+_FORMAT = 2  # of records and checkpoints: one of another format is a run of its own
 
 
 class Run:
@@ -48,10 +50,14 @@ class Run:
         seed: int = 0,
         budget: Budget | None = None,
         device: str = "auto",
+        pairs: Pairs | None = None,
         **options: Any,
     ) -> None:
-        """`method` is a name, with options behind colons; `options` are further ones."""
-        self.method, self.stream, self.seed = method, stream, seed
+        """`method` is a name, with options behind colons; `options` are further ones. Where there
+        are `pairs`, their matching score is measured too."""
+        self.method, self.stream, self.seed, self.pairs = method, stream, seed, pairs
+        if pairs:
+            pairs.check_fit(stream.data)
         self.budget = budget or Budget(total=0)
         self.learner = create(
             method, seed=seed, device=choose_device(device), budget=self.budget, **options
@@ -64,9 +70,10 @@ class Run:
             "seen": [],
             "unseen": [],
             "harmonic": [],
+            **({"matching": []} if pairs else {}),
             "seconds": [],
         }
-        self._per_class: list[float | None] = []
+        self._now: dict[str, Any] = {}  # as it is after the last task done
 
     @property
     def done(self) -> bool:
@@ -90,7 +97,10 @@ class Run:
             "budget": str(self.budget),
             "device": self.learner.device.type,
             "version": proof.__version__,
+            "format": _FORMAT,
         }
+        if self.pairs:
+            facts["pairs"] = self.pairs.fingerprint
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
     def step(self, progress: Progress | None = None) -> None:
@@ -103,7 +113,8 @@ class Run:
 
     def _measure(self) -> None:
         learner, stream, after = self.learner, self.stream, self._after
-        place = {name: code for code, name in enumerate(stream.order)}
+        order = stream.order
+        place = {name: code for code, name in enumerate(order)}
         code_of = torch.tensor([place[name] for name in stream.data.class_names])
 
         # The classes seen so far, among themselves.
@@ -115,10 +126,16 @@ class Run:
         after["top5_curve"].append(metrics.accuracy(metrics.hits(scores, codes, k=5)))
         parts = hit.split([len(test) for test in tests])
         after["accuracy_matrix"].append([metrics.accuracy(part) for part in parts])
-        self._per_class = metrics.class_accuracy(hit, codes, len(learner.classes))
+        per_class = metrics.class_accuracy(hit, codes, len(learner.classes))
+        self._now = {"class_accuracy": dict(zip(learner.classes, per_class, strict=True))}
+        if self.done:
+            confusions = metrics.confusions(scores, codes)
+            taken = metrics.taken(scores, codes, stream.sizes)
+            self._now["confusions"] = [[order[a], order[b], count] for a, b, count in confusions]
+            self._now["taken"] = [[order[a], order[b], count] for a, b, count in taken]
 
         # Every class of the stream, all as candidates: those not seen yet are known by name alone.
-        unseen = stream.order[len(learner.classes) :]
+        unseen = order[len(learner.classes) :]
         names = dict(zip(unseen, stream.data.texts_of(unseen), strict=True))
         zero_shot: dict[str, float | None]
         if names:
@@ -129,6 +146,9 @@ class Run:
             zero_shot = {"seen": a_s, "unseen": a_u, "harmonic": metrics.harmonic_mean(a_s, a_u)}
         else:
             zero_shot = {"seen": after["curve"][-1], "unseen": None, "harmonic": None}
+        if self.pairs:
+            cosines = learner.match_pairs(self.pairs.images, self.pairs.texts)
+            zero_shot["matching"] = metrics.matching_score(cosines)
         for name, value in zero_shot.items():
             after[name].append(value)
 
@@ -139,6 +159,7 @@ class Run:
         record = {
             "method": self.method,
             "data": stream.data.name,
+            "fingerprint": stream.data.fingerprint,
             "encoder": stream.data.metadata.get("encoder"),
             "protocol": stream.protocol,
             "sizes": list(stream.sizes),
@@ -151,13 +172,21 @@ class Run:
             "forgetting": metrics.forgetting(matrix),
             "backward_transfer": metrics.backward_transfer(matrix),
             "accuracy_matrix": matrix,
-            "class_accuracy": dict(zip(learner.classes, self._per_class, strict=True)),
-            "zero_shot": {name: after[name] for name in ("seen", "unseen", "harmonic")},
+            **self._now,
+            "zero_shot": {
+                name: after[name]
+                for name in ("seen", "unseen", "harmonic", "matching")
+                if name in after
+            },
+            "pairs": str(self.pairs) if self.pairs else None,
             "seconds": sum(after["seconds"]),
             "task_seconds": after["seconds"],
             "exemplars": len(learner.exemplars),
             "exemplar_budget": str(learner.exemplars.budget),
             "trainable_parameters": learner.trainable_parameters,
+            "total_parameters": learner.total_parameters,
+            "inference_parameters": learner.inference_parameters,
+            "kept_bytes": learner.kept_bytes,
             "device": _device_name(learner.device),
             "versions": {
                 "proof": proof.__version__,
@@ -176,7 +205,7 @@ class Run:
             "classes": self.learner.classes,
             "tasks": self.learner.tasks,
             "after": self._after,
-            "per_class": self._per_class,
+            "now": self._now,
         }
         with replacing(path) as partial:
             save_file(self.learner.state(), partial, metadata={"run": json.dumps(progress)})
@@ -194,7 +223,7 @@ class Run:
                 f"{path}: the checkpoint of another run: remove it or choose another folder"
             )
         self.learner.restore(state, progress["classes"], progress["tasks"])
-        self._after, self._per_class = progress["after"], progress["per_class"]
+        self._after, self._now = progress["after"], progress["now"]
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
@@ -208,7 +237,8 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
 def _device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{device.type}, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"{device.type}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def _rounded(value: Any) -> Any:

@@ -2,50 +2,53 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from proof.cli import source
-from proof.cli.display import Display
+from proof.cli import runs, source
 from proof.errors import ProofError
-from proof.files import check_writable, replacing
-
-if TYPE_CHECKING:
-    from proof.runs import Record, Run
+from proof.files import check_writable
 
 _EXAMPLE = """
 Example:\n
   proof bench cifar100-small --methods zero-shot,simplecil,proof --exemplars 20/class\n
   proof bench photos/ --encoder ViT-B-16/laion400m_e32 --protocol B0-Inc5\n
+  proof bench *.safetensors --protocol B0-Inc10,B50-Inc10 --seeds 0,1,2 --out runs --resume\n
 \n
 An option of a method stands behind a colon: --methods proof,proof:context=PW:prompt_length=5
 """
 
 
 def bench(
-    data: source.Data,
+    data: Annotated[list[str], typer.Argument(metavar="DATA...", help=source.DATA_HELP)],
     methods: Annotated[
         str, typer.Option(help="Methods, separated by commas; `proof methods` lists them.")
     ] = "zero-shot,simplecil,proof",
     protocol: Annotated[
-        str | None, typer.Option(help="B0-Inc10: ten classes a task. B50-Inc10: fifty, then tens.")
+        str | None,
+        typer.Option(
+            help="B0-Inc10: ten classes a task. B50-Inc10: fifty, then tens. Several: with commas."
+        ),
     ] = None,
     sizes: Annotated[
         str | None, typer.Option(help="Task sizes instead of a protocol: 12,13,10,...")
     ] = None,
-    exemplars: Annotated[
-        str, typer.Option(help="Pictures kept for rehearsal: 20/class, or 2000 in all.")
-    ] = "20/class",
-    order_seed: Annotated[int, typer.Option(help="Shuffles the order of the classes.")] = 1993,
-    seeds: Annotated[
-        str, typer.Option(help="Training seeds: 0,1,2 gives mean and deviation.")
-    ] = "0",
+    exemplars: runs.Exemplars = "20/class",
+    order_seed: runs.OrderSeed = 1993,
+    seeds: runs.Seeds = "0",
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs a task.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    device: runs.Device = "auto",
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Pictures with texts, from outside DATA, whose matching score is measured too: "
+            "image and text embeddings in a .safetensors file, or a CSV file of path,text.",
+        ),
+    ] = None,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the records as a JSON list."),
@@ -56,7 +59,19 @@ def bench(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep checkpoints and records here.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what is in --out.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with what is in --out; what is done is not run again."
+        ),
+    ] = False,
+    jobs: runs.Jobs = None,
+    track: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TRACKER", help="Also send to tensorboard, wandb, mlflow or trackio; an extra."
+        ),
+    ] = None,
     plugin: source.Plugin = None,
     encoder: source.EncoderName = None,
     preprocess: source.Preprocess = None,
@@ -68,135 +83,78 @@ def bench(
 ) -> None:
     """Run methods over a stream of classes and print a table and the curves."""
     from proof.exemplars import Budget
+    from proof.grid import Plan
     from proof.plugins import load_plugin
-    from proof.reports import curves, tables
-    from proof.runs import Run
+    from proof.records import RecordStore, write_json
+    from proof.reports import curves, style, tables
     from proof.streams import Stream, task_sizes
+    from proof.tracking import start_tracking
 
     if resume and out is None:
         raise ProofError("--resume goes on with a folder: name it with --out DIR")
     if protocol and sizes:
         raise ProofError(f"--protocol {protocol} and --sizes {sizes}: give one of the two")
     if plot:
-        curves.check_format(plot)
+        style.check_format(plot)
     for target in (json_file, plot, out / "record" if out else None):
         if target:
             check_writable(target)
     for path in plugin or []:
         load_plugin(path)
-    specs = _list(methods, "--methods", str)
+    tracked = start_tracking(track) if track else None
+    runs.check_once(data, f"DATA {' '.join(data)}")
+    specs = runs.read_list(methods, "--methods", str)
     overrides = {"epochs": epochs, "lr": lr}
     options = {spec: _options(spec, overrides) for spec in specs}
     pictures = source.PictureOptions(
         encoder, preprocess, device, test_fraction, split_seed, classes, templates, strict
     )
     budget = Budget.parse(exemplars)
-    training_seeds = _list(seeds, "--seeds", int)
+    training_seeds = runs.read_list(seeds, "--seeds", int)
     for name, value in overrides.items():
         if value is not None and not any(name in given for given in options.values()):
             raise ProofError(f"--{name} {value}: none of {', '.join(specs)} is trained by epochs")
-    wanted = _list(sizes, "--sizes", int) if sizes else protocol
+    wanted: list[str | list[int]] = runs.read_protocols(protocol)
+    if sizes:
+        wanted = [runs.read_list(sizes, "--sizes", int)]
 
-    def cut(own: str | None) -> str | list[int]:
+    def cuts(own: str | None) -> list[str | list[int]]:
         """What is asked for, else the protocol that a known data set has of its own."""
-        return wanted or own or "B0-Inc10"
+        return wanted or [own or "B0-Inc10"]
 
     def check(classes: int, own: str | None) -> None:
         """Before hours of encoding, that the classes can be cut into tasks."""
-        task_sizes(cut(own), classes)
+        for cut in cuts(own):
+            task_sizes(cut, classes)
 
-    embeddings = source.load(data, pictures, check)
-    stream = Stream.of(embeddings, cut(embeddings.metadata.get("protocol")), order_seed)
-    runs = [
-        Run(spec, stream, seed=seed, budget=budget, device=device, **options[spec])
-        for spec in specs
-        for seed in training_seeds
-    ]
-    records = _go(runs, out, resume)
-    print()
-    tables.print_results(records)
-    if json_file:
-        _write_json(records, json_file)
-    if plot:
-        curves.draw(records, plot)
-        print(f"curves drawn to {plot}")
-
-
-def _go(runs: list[Run], out: Path | None, resume: bool) -> list[Record]:
-    """Do all runs, keeping a checkpoint after every task where there is a folder for it."""
-    finished = {run.key: _finished(run, out) for run in runs} if out else {}
-    if (
-        not resume
-        and out
-        and any(_record_file(run, out).exists() or _checkpoint(run, out).exists() for run in runs)
-    ):
+    opened = source.open_pairs(pairs) if pairs else None
+    plans = []
+    for name in data:
+        embeddings = source.load(name, pictures, check)
+        matched = source.pairs_behind(embeddings, opened, pictures) if opened else None
+        for cut in cuts(embeddings.metadata.get("protocol")):
+            stream = Stream.of(embeddings, cut, order_seed)
+            plans += [
+                Plan(spec, stream, seed, budget, device, options[spec], matched)
+                for spec in specs
+                for seed in training_seeds
+            ]
+    store = RecordStore(out) if out else None
+    if store and not resume and any(store.holds(plan.run()) for plan in plans):
         raise ProofError(
             f"'{out}' holds some of these runs already: add --resume, or choose another folder"
         )
-    records: list[Record] = []
-    with Display(runs) as display:
-        try:
-            for run in runs:
-                record = finished.get(run.key)
-                if record is None:
-                    record = _finish(run, out, display)
-                if out:
-                    _checkpoint(run, out).unlink(missing_ok=True)
-                display.finished(run, record)
-                records.append(record)
-        except KeyboardInterrupt:
-            display.close()
-            kept = (
-                f"run the same command with --resume to go on from '{out}'"
-                if out
-                else "nothing was kept: use --out DIR"
-            )
-            typer.echo(f"\ninterrupted; {kept}", err=True)
-            raise typer.Exit(130) from None
-    return records
-
-
-def _finish(run: Run, out: Path | None, display: Display) -> Record:
-    checkpoint = _checkpoint(run, out) if out else None
-    if checkpoint and checkpoint.exists():
-        run.resume(checkpoint)
-    while not run.done:
-        run.step(lambda share: display.progress(run, share))
-        display.task_done(run)
-        if checkpoint:
-            run.save(checkpoint)
-    record = run.record()
+    kept = "nothing was kept: use --out DIR"
     if out:
-        _write_json(record, _record_file(run, out))
-    return record
-
-
-def _finished(run: Run, out: Path) -> Record | None:
-    path = _record_file(run, out)
-    if not path.exists():
-        return None
-    try:
-        record: Record = json.loads(path.read_text())
-        return record
-    except (OSError, json.JSONDecodeError) as error:
-        raise ProofError(f"{path}: not a record that can be read: {error}") from None
-
-
-def _stem(run: Run) -> str:
-    return f"{run.learner.name}-seed{run.seed}-{run.key}"
-
-
-def _checkpoint(run: Run, out: Path) -> Path:
-    return out / f"{_stem(run)}.checkpoint.safetensors"
-
-
-def _record_file(run: Run, out: Path) -> Path:
-    return out / f"{_stem(run)}.json"
-
-
-def _write_json(value: Any, path: Path) -> None:
-    with replacing(path) as partial:
-        partial.write_text(json.dumps(value, indent=1) + "\n")
+        kept = f"run the same command with --resume to go on from '{out}'"
+    records = runs.run_plans(plans, store, jobs, plugin or [], kept, tracked)
+    print()
+    tables.print_results(records)
+    if json_file:
+        write_json(records, json_file)
+    if plot:
+        curves.draw(records, plot)
+        print(f"curves drawn to {plot}")
 
 
 def _options(spec: str, overrides: dict[str, Any]) -> dict[str, Any]:
@@ -210,18 +168,6 @@ def _options(spec: str, overrides: dict[str, Any]) -> dict[str, Any]:
         for name, value in overrides.items()
         if value is not None and hasattr(learner.options, name) and name not in own
     }
-
-
-def _list(text: str, option: str, kind: type[Any]) -> list[Any]:
-    try:
-        values = [kind(part.strip()) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise ProofError(f"{option} {text}: expected whole numbers separated by commas") from None
-    if not values:
-        raise ProofError(f"{option} '{text}': expected at least one value")
-    if len(set(values)) != len(values) and option != "--sizes":
-        raise ProofError(f"{option} {text}: the same value stands there twice")
-    return values
 
 
 bench.__doc__ = f"{bench.__doc__}\n\n{_EXAMPLE}"

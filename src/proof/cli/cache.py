@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from proof.errors import ProofError
+from proof.reports.formats import size_text
 
 app = typer.Typer()  # its help is that of `show`, with the examples
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -38,7 +39,7 @@ def show(context: typer.Context) -> None:
 
     cache = Cache()
     spaces = cache.spaces()
-    table = Table(title=f"{cache.root}, {_size(cache.size())}", title_justify="left")
+    table = Table(title=f"{cache.root}, {size_text(cache.size())}", title_justify="left")
     for name in ("encoder", "weights", "content"):
         table.add_column(name)
     for name in ("embeddings", "size", "used"):
@@ -49,13 +50,13 @@ def show(context: typer.Context) -> None:
             space.fingerprint[:8],
             space.content,
             f"{space.rows:,}",
-            _size(space.bytes),
+            size_text(space.bytes),
             _ago(space.used),
         )
     if spaces:
         Console().print(table)
     else:
-        print(f"{cache.root} holds no embeddings, {_size(cache.size())}")
+        print(f"{cache.root} holds no embeddings, {size_text(cache.size())}")
 
 
 @app.command()
@@ -111,7 +112,7 @@ def prune(
     cache.remove(gone)
     cache.sweep()
     rows = sum(space.rows for space in gone)
-    print(f"removed {rows:,} embeddings, {_size(sum(space.bytes for space in gone))}")
+    print(f"removed {rows:,} embeddings, {size_text(sum(space.bytes for space in gone))}")
 
 
 @app.command()
@@ -127,7 +128,7 @@ def clear(
     from proof.cache import Cache
 
     cache = Cache()
-    size = _size(cache.size())
+    size = size_text(cache.size())
     if not yes:
         typer.confirm(f"remove {size} from {cache.root}?", abort=True)
     cache.clear()
@@ -139,18 +140,6 @@ def _bytes(text: str) -> int:
     if not match:
         raise ProofError(f"--max-size {text}: expected a size such as 500MB or 10GB")
     return int(float(match[1]) * _UNITS[match[2].upper()])
-
-
-def _size(count: float) -> str:
-    """
-    >>> _size(0), _size(1_500), _size(2_000_000_000)
-    ('0 B', '1.5 kB', '2.0 GB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 def _ago(when: float) -> str:

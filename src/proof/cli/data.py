@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from proof.datasets.known import Known
 
 app = typer.Typer(
-    help="List, describe and check the known data sets.",
+    help="""List, describe and check the known data sets.
+
+    Examples:
+
+      proof data list
+
+      proof data show cub200
+
+      proof data check cub200 ~/data/cub
+    """,
     no_args_is_help=True,
     rich_markup_mode="rich",
 )

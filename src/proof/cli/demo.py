@@ -30,11 +30,11 @@ def demo(
     from proof.embeddings import Embeddings
     from proof.exemplars import Budget
     from proof.files import check_writable
-    from proof.reports import curves, tables
+    from proof.reports import curves, style, tables
     from proof.runs import Run
     from proof.streams import Stream
 
-    curves.check_format(plot)
+    style.check_format(plot)
     check_writable(plot)
     console = Console(highlight=False, soft_wrap=True)
     data = Embeddings.load("cifar100-small")

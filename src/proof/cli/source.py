@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,9 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from proof.errors import ProofError
+from proof.reports.formats import printable
 
 if TYPE_CHECKING:
+    from proof.cli.progress import Bar
+    from proof.datasets.tables import Captions
     from proof.embeddings import Embeddings
+    from proof.encoders import Encoder
+    from proof.pairs import Pairs
 
 DATA_HELP = (
     "An embeddings file, built-in data (cifar100-small), a folder of class folders, a CSV or "
@@ -95,9 +102,6 @@ def load(data: str, options: PictureOptions, check: Check | None = None) -> Embe
 
 
 def _encode(data: str, options: PictureOptions, check: Check | None) -> Embeddings:
-    import sys
-
-    from proof.cli.progress import Bar
     from proof.datasets import open_dataset
     from proof.datasets.base import read_list
     from proof.embed import embed
@@ -121,21 +125,11 @@ def _encode(data: str, options: PictureOptions, check: Check | None) -> Embeddin
         preprocess=preprocess,
         device=options.device,
     )
-    try:
-        with Bar() as bar:
-            embeddings, broken = embed(dataset, encoder, progress=bar, strict=options.strict)
-    except KeyboardInterrupt:
-        typer.echo(
-            "\ninterrupted; what is encoded is in the cache: the same command goes on from there",
-            err=True,
-        )
-        raise typer.Exit(130) from None
+    with _encoding() as bar:
+        embeddings, broken = embed(dataset, encoder, progress=bar, strict=options.strict)
     if dataset.ignored:
         print(f"{dataset.ignored:,} files that are no pictures were left out", file=sys.stderr)
-    if broken:
-        print(f"{len(broken)} broken pictures were left out:", file=sys.stderr)
-        for picture in broken:
-            print(f"  {printable(str(picture))}", file=sys.stderr)
+    tell_broken(broken)
     counts = embeddings.train.codes.bincount(minlength=len(embeddings.class_names)).tolist()
     empty = [name for name, count in zip(embeddings.class_names, counts, strict=True) if not count]
     if empty:
@@ -146,6 +140,73 @@ def _encode(data: str, options: PictureOptions, check: Check | None) -> Embeddin
     return embeddings
 
 
-def printable(text: str) -> str:
-    """Control characters as their escapes: a file's name may hold any."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def open_pairs(path: Path) -> Pairs | Captions:
+    """What FILE of --pairs holds: embeddings, or pictures with texts that are to be encoded."""
+    from proof.datasets.tables import read_captions
+    from proof.pairs import Pairs
+
+    return read_captions(path) if path.suffix.lower() in (".csv", ".tsv") else Pairs.load(path)
+
+
+def pairs_behind(data: Embeddings, opened: Pairs | Captions, options: PictureOptions) -> Pairs:
+    """The pairs as embeddings of the encoder that `data` are behind."""
+    from proof.embed import embed_pairs
+    from proof.pairs import Pairs
+
+    if isinstance(opened, Pairs):
+        pairs = opened
+    else:
+        encoder = _encoder_of(data, opened.name, options)
+        with _encoding() as bar:
+            pairs, broken = embed_pairs(opened, encoder, progress=bar, strict=options.strict)
+        tell_broken(broken)
+    pairs.check_fit(data)
+    return pairs
+
+
+def _encoder_of(data: Embeddings, pairs: str, options: PictureOptions) -> Encoder:
+    """The encoder that embeddings were made with, as they say themselves."""
+    from proof.encoders import load_encoder
+    from proof.pictures.preprocessing import CHOICES
+
+    if "fingerprint" not in data.metadata:
+        raise ProofError(
+            f"--pairs {pairs}: '{data.name}' does not say which encoder it is behind, which these "
+            "pictures need: give the pairs as embeddings, a .safetensors file with 'image' and "
+            "'text'"
+        )
+    name = options.encoder or data.metadata["encoder"]
+    prepared = data.metadata.get("preprocess")
+    for preprocess in CHOICES:
+        encoder = load_encoder(name, preprocess=preprocess, device=options.device)
+        if str(encoder.preprocessing) == prepared:
+            return encoder
+    raise ProofError(
+        f"--pairs {pairs}: '{data.name}' prepared its pictures as '{prepared}', which is neither "
+        f"{' nor '.join(CHOICES)} of {name}: give the pairs as embeddings"
+    )
+
+
+@contextmanager
+def _encoding() -> Iterator[Bar]:
+    """A bar while pictures are encoded, and the way out where that is interrupted."""
+    from proof.cli.progress import Bar
+
+    try:
+        with Bar() as bar:
+            yield bar
+    except KeyboardInterrupt:
+        typer.echo(
+            "\ninterrupted; what is encoded is in the cache: the same command goes on from there",
+            err=True,
+        )
+        raise typer.Exit(130) from None
+
+
+def tell_broken(broken: Sequence[object]) -> None:
+    """List pictures that could not be read."""
+    if broken:
+        were = "picture was" if len(broken) == 1 else "pictures were"
+        print(f"{len(broken):,} broken {were} left out:", file=sys.stderr)
+    for picture in broken:
+        print(f"  {printable(str(picture))}", file=sys.stderr)

@@ -1,4 +1,5 @@
-"""Tables of pictures: CSV, TSV and Parquet files with the columns path, label and split."""
+"""Tables of pictures: CSV, TSV and Parquet files with the columns path, label and split, and CSV
+and TSV files of pairs with the columns path and text."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proof.datasets.base import PARTS, Lazy, Listing, need
 from proof.errors import ProofError
@@ -24,14 +25,37 @@ _COLUMNS = {
     "path": ("path", "image", "file", "filename", "file_name"),
     "label": ("label", "class"),
     "split": ("split",),
+    "text": ("text", "caption", "title"),
 }
+_LABELLED = ("path", "label", "split")
+_PAIRED = ("path", "text")
 _GROUPS_HELD = 4  # of a Parquet file, in memory
-_MEANT = "expected the columns path,label or path,label,split"
+_MEANT = {
+    _LABELLED: "expected the columns path,label or path,label,split",
+    _PAIRED: "expected the columns path,text",
+}
+
+
+class Captions(NamedTuple):
+    """Pictures, and the text that belongs to each."""
+
+    name: str
+    pictures: list[str]
+    texts: list[str]
 
 
 def read_table(path: Path) -> Listing:
     """The pictures of a CSV, TSV or Parquet file. Whether they are there is not looked at."""
     return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+
+
+def read_captions(path: Path) -> Captions:
+    """The pictures and texts of a CSV or TSV file. Whether the pictures are there is not looked
+    at."""
+    folder = str(path.parent.absolute())
+    rows = [values for _, values in _csv_values(path, _PAIRED)]
+    pictures = [_place(folder, values["path"]) for values in rows]
+    return Captions(path.stem, pictures, [values["text"] for values in rows])
 
 
 def content_name(picture: Picture, folder: str) -> str:
@@ -48,31 +72,38 @@ def _read_csv(path: Path) -> Listing:
     labels: list[str] = []
     parts: list[str] = []
     lines: list[int] = []
-    rows = _csv_rows(path)
-    _, header = next(rows, (0, []))
-    columns = _columns(path, header)
-    count = len(header)
-    for line, row in rows:
-        if len(row) != count:
-            raise ProofError(
-                f"{path}, line {line}: {len(row)} values, but the first line names {count} columns"
-            )
-        values = {name: row[column].strip() for name, column in columns.items()}
-        for name in ("path", "label"):
-            if not values[name]:
-                raise ProofError(f"{path}, line {line}: the {header[columns[name]]} is empty")
+    for line, values in _csv_values(path, _LABELLED):
         pictures.append(_place(folder, values["path"]))
         labels.append(values["label"])
         lines.append(line)
         if "split" in values:
             parts.append(_part(values["split"], f"{path}, line {line}"))
-    if not pictures:
-        raise ProofError(f"{path}: no picture in it: {_MEANT}, and a line for each picture")
     _check_twice(path, pictures, labels, parts, lines, "line")
     names = [_inside(picture, folder) for picture in pictures]
     return Listing(
         str(path), f"{path.suffix[1:].lower()} table", pictures, labels, names, parts or None
     )
+
+
+def _csv_values(path: Path, wanted: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
+    """What stands in the wanted columns, with the numbers of the lines; at least one line."""
+    rows = _csv_rows(path)
+    _, header = next(rows, (0, []))
+    columns = _columns(path, header, wanted)
+    line = 0
+    for line, row in rows:
+        if len(row) != len(header):
+            raise ProofError(
+                f"{path}, line {line}: {len(row)} values, but the first line names {len(header)} "
+                "columns"
+            )
+        values = {name: row[column].strip() for name, column in columns.items()}
+        for name in wanted:
+            if name != "split" and not values[name]:
+                raise ProofError(f"{path}, line {line}: the {header[columns[name]]} is empty")
+        yield line, values
+    if not line:
+        raise ProofError(f"{path}: no picture in it: {_MEANT[wanted]}, and a line for each picture")
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -99,12 +130,12 @@ def _delimiter(path: Path, first: str) -> str:
     return ";" if ";" in first and "," not in first else ","  # as some spreadsheets write it
 
 
-def _columns(path: Path, header: Sequence[str]) -> dict[str, int]:
-    """Where path, label and split stand."""
+def _columns(path: Path, header: Sequence[str], wanted: tuple[str, ...]) -> dict[str, int]:
+    """Where the wanted columns stand; a split need not be there."""
     names = [name.strip().casefold() for name in header]
     columns: dict[str, int] = {}
-    for what, spellings in _COLUMNS.items():
-        found = [name for name in names if name in spellings]
+    for what in wanted:
+        found = [name for name in names if name in _COLUMNS[what]]
         if what in found:
             found = [what]
         if len(found) > 1 or names.count(found[0] if found else "") > 1:
@@ -117,7 +148,7 @@ def _columns(path: Path, header: Sequence[str]) -> dict[str, int]:
         elif what != "split":
             shown = ",".join(header)[:80]
             raise ProofError(
-                f"{path}: no column for the {what}: its first line is '{shown}'; {_MEANT}"
+                f"{path}: no column for the {what}: its first line is '{shown}'; {_MEANT[wanted]}"
             )
     return columns
 
@@ -174,7 +205,7 @@ def _read_parquet(path: Path) -> Listing:
     try:
         file = pq.ParquetFile(path)
         header = file.schema_arrow.names
-        columns = _columns(path, header)
+        columns = _columns(path, header, _LABELLED)
         column = {name: header[place] for name, place in columns.items()}
         kind = file.schema_arrow.field(column["path"]).type
         labels = _parquet_labels(path, file, column["label"])

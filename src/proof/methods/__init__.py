@@ -16,7 +16,17 @@ from proof.methods.base import Learner
 __all__ = ["Learner", "create", "list_methods", "method_class", "register"]
 
 _METHODS: dict[str, type[Learner]] = {}
-_BUILTIN = ("zero_shot", "simplecil", "proof", "proof_reference")
+_BUILTIN = (
+    "zero_shot",
+    "simplecil",
+    "proof",
+    "proof_reference",
+    "analytic",
+    "ridge",
+    "lda",
+    "tip_adapter",
+    "oracle",
+)
 _L = TypeVar("_L", bound=type[Learner])
 
 
@@ -35,8 +45,9 @@ def list_methods() -> list[str]:
     """The names of all methods: those of the package, and of installed packages that offer
     some through the entry point group `proof.methods`.
 
-    >>> list_methods()
-    ['proof', 'proof-reference', 'proof-residual', 'simplecil', 'zero-shot']
+    >>> list_methods()  # doctest: +NORMALIZE_WHITESPACE
+    ['analytic', 'analytic-large', 'lda', 'linear-probe', 'oracle', 'proof', 'proof-reference',
+     'proof-residual', 'ridge', 'simplecil', 'tip-adapter', 'zero-shot']
     """
     for module in _BUILTIN:
         importlib.import_module(f"proof.methods.{module}")

@@ -87,6 +87,21 @@ class Learner(ABC):
         """How many numbers are trained while a task is learned."""
         return 0
 
+    @property
+    def total_parameters(self) -> int:
+        """How many numbers it holds beside the frozen encoders, without the exemplars."""
+        return sum(tensor.numel() for tensor in self._tensors().values()) if self.tasks else 0
+
+    @property
+    def inference_parameters(self) -> int:
+        """How many of them are left where nothing more is to be learned, only predicted."""
+        return self.total_parameters
+
+    @property
+    def kept_bytes(self) -> int:
+        """How many bytes `state` holds: all that was learned, and the exemplars."""
+        return sum(tensor.nbytes for tensor in self.state().values())
+
     def learn(self, task: Task, progress: Progress | None = None) -> None:
         """Learn what `task` brings: new classes, more pictures of known ones, or both.
 
@@ -159,6 +174,21 @@ class Learner(ABC):
     def predict(self, images: Tensor) -> list[str]:
         """The class of each of `images` (n, d)."""
         return [self.classes[code] for code in self.scores(images).argmax(dim=1).tolist()]
+
+    @torch.no_grad()
+    def match_pairs(self, images: Tensor, texts: Tensor) -> Tensor:
+        """The cosine of each of `images` (n, d) with the text in the same row of `texts` (n, d), in
+        the space in which the method matches them: (n,)."""
+        image, text = self._take(images), self._take(texts)
+        if self.known:
+            image, text = self._project(image, text)
+        return F.cosine_similarity(image, text)
+
+    def works(self, dim: int) -> bool:
+        """Whether pictures of `dim` numbers can be scored by what was restored from somewhere."""
+        scores = self.scores(torch.full((1, dim), dim**-0.5))
+        fits = scores.shape == (1, len(self.classes)) and not scores.isnan().any()
+        return bool(fits) and bool(scores.max().isfinite())
 
     def forget(self, name: str, images: Tensor | None = None) -> None:
         """Remove a class. An `exact` method that is given all its `images` (n, d) again is then as
@@ -271,6 +301,10 @@ class Learner(ABC):
         """A function that gives what each part of the method says; here the score itself."""
         scorer = self._scorer(texts)
         return lambda images: {"score": scorer(images)}
+
+    def _project(self, images: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
+        """Images (n, d) and texts (n, d) as the method matches them; here as CLIP does."""
+        return images, texts
 
     def _forget(self, code: int, images: Tensor | None) -> None:
         """Remove class `code`, here its row of every tensor that `_of_class` names."""

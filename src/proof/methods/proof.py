@@ -106,6 +106,18 @@ class Proof(Learner):
         attention = list(self.attention) if self.options.fusion else []
         return sum(tensor.numel() for tensor in [*kept, *attention, self.prototypes])
 
+    @property
+    def inference_parameters(self) -> int:
+        """With the projections of all tasks merged into one (Eq. 11), and without what only the
+        fusion uses where there is none."""
+        if not self.tasks:
+            return 0
+        sides = (self.image_projections, self.text_projections)
+        merged = sum(_numbers(side) - _numbers(merge(side)) for side in sides)
+        fusion = [*self.attention, self.prompts, self.prototypes]
+        unused = 0 if self.options.fusion else sum(tensor.numel() for tensor in fusion)
+        return self.total_parameters - merged - unused
+
     def compact(self) -> None:
         """Eq. 11: keep the sum of all projections in place of each. The scores stay the same."""
         if not self.known:
@@ -239,6 +251,12 @@ class Proof(Learner):
 
         return vote
 
+    def _project(self, images: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
+        return (
+            project_all(merge(self.image_projections), F.normalize(images, dim=1)),
+            project_all(merge(self.text_projections), F.normalize(texts, dim=1)),
+        )
+
     def _remembered(self) -> tuple[Tensor, Tensor, Tensor]:
         return *self.exemplars.or_else(self.prototypes), self.texts
 
@@ -280,6 +298,10 @@ class Proof(Learner):
 
     def _randn(self, generator: torch.Generator, *shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator).to(self.device)
+
+
+def _numbers(projections: list[Projection]) -> int:
+    return sum(tensor.numel() for projection in projections for tensor in projection.values())
 
 
 @dataclass(frozen=True)

@@ -200,6 +200,12 @@ class ProofReference(Learner):
         # Batches of 64 pictures, as the authors test.
         return lambda images: torch.cat([score_batch(batch) for batch in images.split(64)])
 
+    def _project(self, images: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
+        # Images as `_scorer` takes them; texts as long as those of classes are, which matters here
+        # since projections have a bias.
+        unit = F.normalize(texts, dim=1)
+        return self.network.project_images(images), self.network.project_texts(unit)
+
     def _remembered(self) -> tuple[Tensor, Tensor, Tensor]:
         return *self.exemplars.or_else(self.prototypes), self.texts
 

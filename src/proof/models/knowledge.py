@@ -116,7 +116,7 @@ class Knowledge:
         has learned nothing."""
         count = self.pictures[label]
         complete = self.learner.exact or not count
-        if not complete and self._keeps_all():
+        if not complete and self.keeps_all():
             self.learner = self._taught_without(label, fresh(), progress)
             complete = True
         else:
@@ -216,9 +216,11 @@ class Knowledge:
         self.log.append(Step(_now(), what, tuple(labels), count))
         return self.log[-1].when
 
-    def _keeps_all(self) -> bool:
-        kept = self.memory.counts(held=False)
-        return all(kept[label] == count for label, count in self.learner.pictures.items())
+    def keeps_all(self, at_most: int | None = None) -> bool:
+        """Whether every picture that was taught is kept, and they are not too many."""
+        kept, taught = self.memory.counts(held=False), self.learner.pictures
+        few = at_most is None or sum(taught.values()) <= at_most
+        return few and all(kept[label] == count for label, count in taught.items())
 
     def _all_pictures_of(self, label: str, images: Tensor | None) -> Tensor | None:
         """All that a class was taught with, where that can be told."""

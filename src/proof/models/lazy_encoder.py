@@ -74,7 +74,9 @@ class LazyEncoder:
                 preprocess = "squash" if encoder.preprocessing.mode == "squash" else "model"
             words = str(encoder.preprocessing)
             found = Source(encoder.name, encoder.fingerprint, preprocess, words)
-            self.source = replace(self.source.agreed(found), preprocess=preprocess)
+            self.source = replace(
+                self.source.agreed(found), encoder=encoder.name, preprocess=preprocess
+            )
             self._opened = encoder
         return self._opened
 

@@ -7,7 +7,6 @@ every tensor must be possible, and fit the others, before a classifier is made o
 from __future__ import annotations
 
 import dataclasses
-import math
 import platform
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -22,6 +21,7 @@ from proof.errors import ProofError
 from proof.exemplars import Budget
 from proof.methods import create, method_class, option_types
 from proof.methods.base import Learner
+from proof.methods.sums import SUMMED, SumsLearner
 from proof.models.calibration import Calibration
 from proof.models.header import field
 from proof.models.knowledge import Knowledge
@@ -32,6 +32,7 @@ from proof.models.results import Step
 from proof.pictures.preprocessing import CHOICES
 
 KIND = "classifier 1"
+_FEW = 1000  # pictures that take less room than sums of them, and little time to sum again
 _LARGEST = 10**12  # of anything that is counted
 _LARGEST_OPTION = 10**5  # a method may allocate by its options when it is taught on
 
@@ -40,8 +41,8 @@ Entry = dict[str, Any]
 
 def describe(known: Knowledge, source: Source) -> tuple[Entry, dict[str, Tensor]]:
     """The manifest and the tensors of a file."""
-    learner, calibration = known.learner, known.calibration
-    found = dataclasses.asdict(calibration)
+    learner, calibration = known.learner, known.fitted  # not made for this: it may take long
+    found = dataclasses.asdict(calibration or Calibration(learner.scale.temperature))
     manifest = {
         "kind": KIND,
         "source": dataclasses.asdict(source),
@@ -59,16 +60,23 @@ def describe(known: Knowledge, source: Source) -> tuple[Entry, dict[str, Tensor]
             for name, (first, last) in ((name, known.dates[name]) for name in known.classes)
         ],
         "log": [dataclasses.asdict(step) | {"classes": list(step.classes)} for step in known.log],
-        "calibration": {name: found[name] for name in found if name != "known"},
+        "calibration": {name: found[name] for name in found if name != "known"}
+        | {"made": calibration is not None},
         "versions": {
             "proof": proof.__version__,
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
     }
-    tensors = {"calibration": torch.tensor(calibration.known, dtype=torch.float64)}
+    tensors = {}
+    if calibration:
+        tensors["calibration"] = torch.tensor(calibration.known, dtype=torch.float64)
+    left_out: tuple[str, ...] = ("exemplars", "exemplar_counts")  # they are among what is kept
+    if isinstance(learner, SumsLearner) and learner.known and known.keeps_all(at_most=_FEW):
+        _ = learner.solution  # is kept, so that scores stay as they are, bit for bit
+        left_out += SUMMED
     for name, tensor in learner.state().items():
-        if name not in ("exemplars", "exemplar_counts"):  # they are among what is kept
+        if name not in left_out:
             tensors[f"learner.{name}"] = tensor
     memory = known.memory
     place = {label: code for code, label in enumerate(known.classes)}
@@ -98,7 +106,9 @@ def rebuild(
     texts = _texts(tensors, classes, _optional(manifest, "dim", int))
     learner = _learner(field(manifest, "method", dict), tensors, classes, budget, device)
     dim = len(texts[0]) if classes else 0
+    summed = f"learner.{SUMMED[0]}" in tensors
     _try(learner, dim)
+    fitted = field(manifest, "calibration", dict)
     known = Knowledge(
         learner,
         budget,
@@ -108,12 +118,14 @@ def rebuild(
         {name: (first, last) for name, _, first, last in entries},
         [_step(entry) for entry in field(manifest, "log", list, of=dict)],
         lessons,
-        _calibration(field(manifest, "calibration", dict), tensors),
+        _calibration(fitted, tensors) if fitted.get("made", True) else None,
     )
     for name, count in learner.pictures.items():
         if known.pictures[name] < count:
             raise ProofError(f"class {name!a} has fewer pictures than it was taught with")
     known.rehearse()
+    if isinstance(learner, SumsLearner) and learner.known and not summed:
+        learner.recall(*known.memory.part(held=False))
     return known, source
 
 
@@ -282,16 +294,14 @@ def _learner(
 
 
 def _try(learner: Learner, dim: int) -> None:
-    """Score a picture and keep it all once, so that what cannot work fails now and not later."""
+    """Look at it all once, so that what cannot work fails now and not later."""
     if not learner.classes:
         return
     try:
-        learner.state()
-        scores = learner.scores(torch.full((1, dim), dim**-0.5))
-        right = scores.shape == (1, len(learner.classes)) and not scores.isnan().any()
+        right = learner.works(dim)
     except Exception as error:
         raise ProofError(f"its tensors do not fit together: {_line(error)}") from None
-    if not right or not math.isfinite(float(scores.max())):
+    if not right:
         raise ProofError("its tensors do not fit together: no picture can be scored")
 
 

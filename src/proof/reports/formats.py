@@ -1,4 +1,4 @@
-"""A table as text: Markdown, CSV or JSON. A value is a text, a number, yes or no, or nothing."""
+"""A table as text: columns, Markdown, CSV, JSON. A value is text, a number, a truth or nothing."""
 
 from __future__ import annotations
 
@@ -36,6 +36,31 @@ def number_columns(rows: Sequence[Mapping[str, Value]]) -> dict[str, bool]:
         )
         for heading in rows[0]
     }
+
+
+def aligned(rows: Sequence[Mapping[str, Value]]) -> str:
+    """Rows as columns below their headings; numbers to the right.
+
+    >>> print(aligned([{"method": "proof", "last": 79.05}, {"method": "simplecil", "last": 3}]))
+    method      last
+    proof      79.05
+    simplecil      3
+    """
+    from rich.cells import cell_len  # some letters are two columns wide
+
+    columns = number_columns(rows)
+    cells = ([printable(cell(value)) for value in row.values()] for row in rows)
+    lines = [list(columns), *cells]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    texts = []
+    for line in lines:
+        blanks = [" " * (width - cell_len(text)) for text, width in zip(line, widths, strict=True)]
+        padded = [
+            blank + text if numbers else text + blank
+            for text, blank, numbers in zip(line, blanks, columns.values(), strict=True)
+        ]
+        texts.append("  ".join(padded).rstrip())
+    return "\n".join(texts)
 
 
 def markdown(rows: Sequence[Mapping[str, Value]]) -> str:
@@ -80,3 +105,25 @@ def json_text(rows: Sequence[Mapping[str, Value]]) -> str:
     ]
     """
     return json.dumps(rows, indent=1) + "\n"
+
+
+def printable(text: str) -> str:
+    """Control characters as their escapes: the name of a file or a class may hold any.
+
+    >>> print(printable("cup\\x1b[31m"))
+    cup\\x1b[31m
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def size_text(count: float) -> str:
+    """A number of bytes as a person reads it.
+
+    >>> size_text(0), size_text(1_500), size_text(2_000_000_000)
+    ('0 B', '1.5 kB', '2.0 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

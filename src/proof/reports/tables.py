@@ -2,74 +2,89 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from proof.runs import Record, mean_and_deviation
-
-
-def group(records: list[Record]) -> dict[str, list[Record]]:
-    """Records by method, in the order in which the methods first stand there."""
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        groups.setdefault(record["method"], []).append(record)
-    return groups
+from proof.reports.groups import Entry, Setting, settings_of
+from proof.runs import Record
 
 
-def classes_seen(record: Record) -> list[int]:
-    """How many classes were known after each task."""
-    return list(accumulate(record["sizes"]))
+def print_results(records: Iterable[Record]) -> None:
+    """Print for each setting the summary of each method, and its accuracy after each task."""
+    print_settings(settings_of(records))
 
 
-def mean_curve(records: list[Record]) -> list[float]:
-    """The curve of a method, averaged over seeds."""
-    columns = zip(*(record["curve"] for record in records), strict=True)
-    return [sum(column) / len(column) for column in columns]
+def print_settings(settings: Iterable[Setting]) -> None:
+    """As `print_results`, of records that are in order already."""
+    terminal = console()
+    for setting in settings:
+        terminal.print(_summary(setting))
+        terminal.print(_curves(setting))
 
 
-def print_results(records: list[Record]) -> None:
-    """Print the summary of each method, and its accuracy after each task."""
-    console = _console()
-    first = records[0]
-    seeds = len({record["seed"] for record in records})
-    note = f", mean and standard deviation of {seeds} seeds" if seeds > 1 else ""
-    summary = Table(
-        title=f"{first['data']}, {first['protocol']}, order seed {first['order_seed']}{note}",
-        title_justify="left",
-    )
-    summary.add_column("method")
-    headings = ("average", "last", "forgetting", "exemplars", "trained", "seconds")
-    for heading in headings:
-        summary.add_column(heading, justify="right")
-    for method, group_ in group(records).items():
-        summary.add_row(
-            method,
-            *(_cell(group_, key) for key in ("average", "last", "forgetting")),
-            f"{group_[0]['exemplars']:,}",
-            f"{group_[0]['trainable_parameters']:,}",
-            _cell(group_, "seconds", digits=1),
-        )
-    console.print(summary)
+def with_deviation(value: tuple[float, float] | None, seeds: int, digits: int = 2) -> str:
+    """A mean, and the deviation where there are several seeds.
 
-    curves = Table(title="accuracy in % on all classes seen, after each task", title_justify="left")
-    curves.add_column("classes")
-    for count in classes_seen(first):
-        curves.add_column(str(count), justify="right")
-    for method, group_ in group(records).items():
-        curves.add_row(method, *(f"{value:.1f}" for value in mean_curve(group_)))
-    console.print(curves)
+    >>> with_deviation((79.93, 0.1), 3), with_deviation((79.93, 0.0), 1), with_deviation(None, 1)
+    ('79.93 ± 0.10', '79.93', '')
+    """
+    if value is None:
+        return ""
+    spread = f" ± {value[1]:.{digits}f}" if seeds > 1 else ""
+    return f"{value[0]:.{digits}f}{spread}"
 
 
-def _cell(records: list[Record], key: str, digits: int = 2) -> str:
-    mean, deviation = mean_and_deviation([float(record[key]) for record in records])
-    spread = f" ± {deviation:.{digits}f}" if len(records) > 1 else ""
-    return f"{mean:.{digits}f}{spread}"
+def _summary(setting: Setting) -> Table:
+    note = f", mean and standard deviation of {setting.seeds} seeds" if setting.seeds > 1 else ""
+    title = f"{setting.title}, order seed {setting.first['order_seed']}{note}"
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("method")
+    paper = any(entry.published for entry in setting.entries)
+    for heading in headings(paper):
+        table.add_column(heading, justify="right")
+    for entry in setting.entries:
+        table.add_row(Text(entry.label), *cells(entry, paper))
+    return table
 
 
-def _console() -> Console:
+def headings(paper: bool) -> list[str]:
+    """What stands above `cells`."""
+    beside = ["published"] if paper else []
+    return ["average", *beside, "last", *beside, "forgetting", "exemplars", "trained", "seconds"]
+
+
+def cells(entry: Entry, paper: bool) -> list[str]:
+    """What a method reached; `paper` also tells what was published."""
+    seeds = len(entry.records)
+    reached = []
+    for key in ("average", "last"):
+        reached.append(with_deviation(entry.value(key), seeds))
+        if paper:
+            reached.append(f"{getattr(entry.published, key):.2f}" if entry.published else "")
+    return [
+        *reached,
+        with_deviation(entry.value("forgetting"), seeds),
+        f"{entry.number('exemplars'):,}",
+        f"{entry.number('trainable_parameters'):,}",
+        with_deviation(entry.value("seconds"), seeds, digits=1),
+    ]
+
+
+def _curves(setting: Setting) -> Table:
+    table = Table(title="accuracy in % on all classes seen, after each task", title_justify="left")
+    table.add_column("classes")
+    for count in setting.classes_seen:
+        table.add_column(str(count), justify="right")
+    for entry in setting.entries:
+        table.add_row(Text(entry.label), *(f"{value:.1f}" for value in entry.curve("curve")))
+    return table
+
+
+def console() -> Console:
     """Standard output; wide enough for the table where it is not a terminal."""
     options: dict[str, Any] = {} if Console().is_terminal else {"width": 160}
     return Console(highlight=False, **options)

@@ -1,0 +1,405 @@
+"""Learning in closed form, from sums that add up.
+
+Of the pictures nothing is kept but G = sum phi phi^T, the sum of phi of each class, and how many
+pictures there were. Sums do not know the order of what was added, so that a model of sums is
+the same whatever came first, two models are merged by addition, and a picture is forgotten by
+subtraction. What stands here are functions of such sums; `methods/analytic.py` is made of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_BLOCK = 1024  # columns of G that are made at once
+
+# --- Features ------------------------------------------------------------------------------------
+
+
+def quadratic_features(z: Tensor, count: int) -> Tensor:
+    """Unit vectors z (n, d), then products of two of their coordinates: `count` numbers in all.
+
+    The products are y_i y_(i+s) of y = R z, where R is a fixed rotation, shift after shift: part of
+    an orthonormal basis of all quadratic forms. At most d + d (d + 1) / 2 numbers differ. Both
+    parts have a length of about one.
+
+    >>> quadratic_features(F.normalize(torch.ones(1, 4), dim=1), 10).shape
+    torch.Size([1, 10])
+    """
+    d = z.shape[1]
+    products = max(0, min(count - d, d * (d + 1) // 2))
+    if not products:
+        return z
+    y = z @ _rotation(d).to(z).T * math.sqrt(d / math.sqrt(products))
+    around = torch.cat([y, y], dim=1)
+    features = z.new_empty(len(z), d + products)
+    features[:, :d] = z
+    for shift in range(math.ceil(products / d)):
+        part = features[:, d * (shift + 1) : d * (shift + 2)]
+        torch.mul(y[:, : part.shape[1]], around[:, shift : shift + part.shape[1]], out=part)
+    return features
+
+
+@lru_cache(maxsize=4)
+def _rotation(d: int) -> Tensor:
+    """Random signs, then a cosine transform: spreads what a few coordinates hold over all of them.
+    Made of nothing that differs between machines, because models travel."""
+    place = torch.arange(d, dtype=torch.float64)
+    wave = torch.cos(math.pi * (place + 0.5) * place[:, None] / d) * math.sqrt(2 / d)
+    wave[0] /= math.sqrt(2)
+    signs = torch.randint(0, 2, (d,), generator=torch.Generator().manual_seed(0)) * 2 - 1
+    return wave * signs
+
+
+# --- Sums ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Sums:
+    """What is remembered of pictures with D features each."""
+
+    gram: Tensor  # (D, D), sum of phi phi^T
+    totals: Tensor  # (classes, D), sum of phi
+    counts: Tensor  # (classes,), pictures, in the precision of the sums
+
+    @classmethod
+    def empty(cls, features: int, dtype: torch.dtype, device: torch.device) -> Sums:
+        zeros = torch.zeros(features, features, dtype=dtype, device=device)
+        return cls(zeros, zeros[:0].clone(), zeros[:0, 0].clone())
+
+    def clone(self) -> Sums:
+        return Sums(self.gram.clone(), self.totals.clone(), self.counts.clone())
+
+    def grow(self, classes: int) -> None:
+        """Room for `classes` classes."""
+        more = classes - len(self.counts)
+        self.totals, self.counts = (
+            F.pad(self.totals, (0, 0, 0, more)),
+            F.pad(self.counts, (0, more)),
+        )
+
+    def add(self, features: Tensor, codes: Tensor, sign: int = 1) -> None:
+        """Add pictures (n, D) of classes (n,), or take them away with sign -1."""
+        features = features.to(self.gram)
+        self.totals.index_add_(0, codes, features, alpha=sign)
+        ones = torch.ones_like(codes, dtype=self.counts.dtype)
+        self.counts.index_add_(0, codes, ones, alpha=sign)
+        if features.device.type != "cpu":
+            self.gram.addmm_(features.T, features, alpha=sign)
+            return
+        # G is symmetric: its lower half is enough work, in blocks.
+        for start in range(0, features.shape[1], _BLOCK):
+            rows, upto = slice(start, start + _BLOCK), start + _BLOCK
+            part = self.gram[rows, :upto].addmm_(
+                features[:, rows].T, features[:, :upto], alpha=sign
+            )
+            self.gram[:start, rows] = part[:, :start].T
+
+    def merge(self, other: Sums, codes: Tensor) -> None:
+        """Add the sums of `other`, whose class k is class `codes[k]` here."""
+        self.gram += other.gram.to(self.gram)
+        self.totals.index_add_(0, codes, other.totals.to(self.totals))
+        self.counts.index_add_(0, codes, other.counts.to(self.counts))
+
+    def drop(self, code: int) -> None:
+        """Remove a class of which no picture is at hand: its mean goes, and its deviations from it
+        stay in the sum of all, where no class can be told from another."""
+        if self.counts[code] > 0.5:
+            total = self.totals[code]
+            self.gram -= torch.outer(total, total) / self.counts[code]
+        keep = torch.arange(len(self.counts), device=self.counts.device) != code
+        self.totals, self.counts = self.totals[keep], self.counts[keep]
+
+
+def pack(gram: Tensor) -> Tensor:
+    """The lower half of a symmetric matrix, in blocks of rows."""
+    size = len(gram)
+    return torch.cat([gram[i : i + _BLOCK, : i + _BLOCK].flatten() for i in range(0, size, _BLOCK)])
+
+
+def unpack(packed: Tensor, size: int) -> Tensor:
+    """What `pack` was given."""
+    gram, start = packed.new_empty(size, size), 0
+    for i in range(0, size, _BLOCK):
+        rows, columns = min(_BLOCK, size - i), min(i + _BLOCK, size)
+        part = packed[start : start + rows * columns].view(rows, columns)
+        gram[i : i + rows, :columns] = part
+        gram[:i, i : i + rows] = part[:, :i].T
+        start += rows * columns
+    return gram
+
+
+# --- Solving -------------------------------------------------------------------------------------
+#
+# Ridge regression of the class indicators on centred features, W = (S + lambda)^-1 B, where S is
+# the scatter of all pictures and B that between features and classes. Each class counts the same,
+# however many pictures it has. Linear discriminant analysis with the same ridge comes out of the
+# same factorisation: the scatter within classes differs from S by as many ranks as there are
+# classes. The two err on different pictures, and their mean is better than either.
+#
+# Leave-one-out needs no picture: on average, leaving picture i out turns its score f into
+# (f - h y) / (1 - h), where h is the mean leverage tr(S (S + lambda)^-1) / n, as in generalised
+# cross-validation. All products of such scores with each other, with the indicators and with the
+# text scores (which are linear in the features) are products of sums.
+
+_RIDGES = [10 ** (power / 2) for power in range(-6, 1)]  # of a mean eigenvalue of S
+_START = _RIDGES.index(0.1)
+_SEARCH = 3072  # features by which the ridge is chosen: the first of many tell as much
+_PROBES = 64  # random vectors that estimate a trace
+_TIE = 1e-9  # errors nearer than this are equal, so that rounding decides nothing
+_TRUST = 0.9  # a leverage above this leaves too little to judge by
+_SLACK = 0.03  # squared error wants more ridge than accuracy does: this much worse is as good
+_FEW = 10  # pictures whose word counts as much as what is expected of texts
+_FAINT = 0.05  # the least weight of a text that stands alone
+_LEAST = 0.2  # of pictures beside texts: a class with one picture leaves nothing out to judge by
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A linear classifier on features: pictures' part, texts' part, and what chose them."""
+
+    weight: Tensor  # (D, classes), of centred features
+    bias: Tensor  # (classes,)
+    centre: Tensor  # (D,), the mean feature
+    ridge: float
+    leverage: float
+    error: float  # share of the indicators' variance that leave-one-out does not explain
+    picture_weight: float
+    text_weight: float
+    name_weight: float  # of the text where there is nothing else
+    spread: float  # standard deviation of the pictures' part
+
+    def score(self, features: Tensor) -> Tensor:
+        """The pictures' part of the score, (n, classes)."""
+        return (features - self.centre) @ self.weight + self.bias
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it, to keep."""
+        numbers = [getattr(self, name) for name in _NUMBERS]
+        return {
+            "weight": self.weight,
+            "bias": self.bias,
+            "centre": self.centre,
+            "numbers": torch.tensor(numbers, dtype=torch.float64),
+        }
+
+    @classmethod
+    def of(cls, tensors: dict[str, Tensor]) -> Solution:
+        """What `tensors` gave."""
+        numbers = dict(zip(_NUMBERS, tensors["numbers"].tolist(), strict=True))
+        return cls(tensors["weight"], tensors["bias"], tensors["centre"], **numbers)
+
+
+_NUMBERS = (
+    "ridge",
+    "leverage",
+    "error",
+    "picture_weight",
+    "text_weight",
+    "name_weight",
+    "spread",
+)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What all ridges have in common."""
+
+    scatter: Tensor  # (D, D), S
+    between: Tensor  # (D, classes), B
+    centre: Tensor
+    counts: Tensor
+    balance: Tensor  # (classes,), what a picture of a class counts
+    texts: Tensor | None  # (classes, d), less their mean
+    probes: Tensor  # (D, probes), of random signs
+
+    @property
+    def pictures(self) -> float:
+        return float(self.counts.sum())
+
+    @property
+    def variance(self) -> float:
+        """Of the balanced indicators, summed over pictures and classes."""
+        counts = self.counts
+        return float((self.balance**2 * (counts - counts**2 / self.pictures)).sum())
+
+
+def solve(
+    sums: Sums, texts: Tensor | None = None, rule: str = "both", ridge: float | None = None
+) -> Solution:
+    """The classifier that the sums give; `texts` (classes, d), unit vectors, join where they help.
+
+    The features' first d numbers are the unit embedding. Every class needs a picture. `rule` is
+    ridge, lda or both; `ridge` one that was chosen before.
+    """
+    if ridge is None:
+        part = Sums(sums.gram[:_SEARCH, :_SEARCH], sums.totals[:, :_SEARCH], sums.counts)
+        place = _choose_ridge(_problem(part, texts))
+    else:
+        place = _RIDGES.index(ridge)
+    problem = _problem(sums, texts)
+    solution = _solve_at(problem, _RIDGES[place], rule)
+    while solution.leverage == 1 and place + 1 < len(_RIDGES):
+        place += 1
+        solution = _solve_at(problem, _RIDGES[place], rule)
+    return solution
+
+
+def _choose_ridge(problem: _Problem) -> int:
+    """The least ridge that is as good as the best: down while that holds, then up."""
+    tried: dict[int, Solution] = {}
+
+    def error(place: int) -> float:
+        if place not in tried:
+            tried[place] = _solve_at(problem, _RIDGES[place], "ridge")
+        return tried[place].error if tried[place].leverage <= _TRUST else math.inf
+
+    def good(place: int) -> bool:
+        least = min(error(other) for other in [*tried, place])
+        slack = _SLACK * (1 - tried[place].leverage) ** 2
+        return error(place) < math.inf and error(place) <= least * (1 + slack) + _TIE
+
+    place = _START
+    while good(place) and place > 0:
+        place -= 1
+    place = max(tried)
+    while place + 1 < len(_RIDGES) and error(place + 1) < error(place) - _TIE:
+        place += 1
+    return next((place for place in sorted(tried) if good(place)), len(_RIDGES) - 1)
+
+
+def _problem(sums: Sums, texts: Tensor | None) -> _Problem:
+    counts, pictures = sums.counts, sums.counts.sum()
+    centre = sums.totals.sum(0) / pictures
+    balance = pictures / (len(counts) * counts)
+    signs = torch.Generator().manual_seed(0)
+    probes = torch.randint(0, 2, (len(centre), _PROBES), generator=signs) * 2 - 1
+    return _Problem(
+        scatter=sums.gram - pictures * torch.outer(centre, centre),
+        between=(sums.totals - counts[:, None] * centre).T * balance,
+        centre=centre,
+        counts=counts,
+        balance=balance,
+        texts=None if texts is None else (texts - texts.mean(0)).to(centre),
+        probes=probes.to(centre),
+    )
+
+
+def _solve_at(problem: _Problem, ridge: float, rule: str) -> Solution:
+    S, B, n = problem.scatter, problem.between, problem.pictures
+    size, classes = B.shape
+    trace = float(S.diagonal().sum())
+    penalty = ridge * max(trace, 1e-6) / max(1, min(n - 1, size, _SEARCH))
+    factor = S.clone()
+    factor.diagonal().add_(penalty)
+    factor, failed = torch.linalg.cholesky_ex(factor)
+    solved = torch.cholesky_solve(torch.cat([B, problem.probes], dim=1), factor)
+    del factor
+    weight, probed = solved[:, :classes], solved[:, classes:]
+    # S W = B - lambda W, and tr(S (S + lambda)^-1) = D - lambda tr((S + lambda)^-1).
+    seen = B - penalty * weight
+    freedom = size - penalty * float((probed * problem.probes).sum()) / _PROBES
+    leverage = (freedom + 1) / n
+    if int(failed) or not weight.isfinite().all():
+        leverage = 1.0  # not to be trusted, whatever came out
+    leverage = min(max(leverage, 0.0), 1.0)
+    fit = _Fit(problem, weight, seen, leverage)
+    pictures, text, error = fit.stack()
+
+    spread = math.sqrt(max(fit.ff, 0.0) / (n * classes))
+    bias = weight.new_zeros(classes)
+    if rule != "ridge" and classes > 1 and spread > 0:
+        lda, bias = _discriminant(problem, weight, seen)
+        weight, bias = (lda, bias) if rule == "lda" else ((weight + lda) / 2, bias / 2)
+    return Solution(
+        weight=(pictures * weight).contiguous(),  # as it will be when read back, to the last bit
+        bias=pictures * bias,
+        centre=problem.centre,
+        ridge=ridge,
+        leverage=leverage,
+        error=error,
+        picture_weight=pictures,
+        text_weight=text,
+        name_weight=fit.text_alone,
+        spread=pictures * spread,
+    )
+
+
+class _Fit:
+    """How well scores left out explain the indicators, alone and with the texts."""
+
+    def __init__(self, problem: _Problem, weight: Tensor, seen: Tensor, leverage: float) -> None:
+        self.yy, self.pictures, self.texts = problem.variance, problem.pictures, problem.texts
+        self.untold = leverage > _TRUST  # leaving out tells nothing
+        h = min(leverage, _TRUST)
+        fy, ff = float((weight * problem.between).sum()), float((weight * seen).sum())
+        self.ff = ff
+        # Of scores left out: their products with the indicators, themselves and the texts.
+        self.out_y = (fy - h * self.yy) / (1 - h)
+        self.out_out = (ff - 2 * h * fy + h * h * self.yy) / (1 - h) ** 2
+        self.tt = self.ty = self.out_t = 0.0
+        texts = problem.texts
+        if texts is not None:
+            d = texts.shape[1]
+            self.tt = float((texts @ problem.scatter[:d, :d] * texts).sum())
+            self.ty = float((texts.T * problem.between[:d]).sum())
+            self.out_t = (float((texts.T * seen[:d]).sum()) - h * self.ty) / (1 - h)
+
+    @property
+    def text_alone(self) -> float:
+        """The weight of the text score where it stands alone; never none, because then nothing is
+        known of a class but its text. Few pictures do not outweigh the expectation of one."""
+        if self.texts is None:
+            return 0.0
+        fitted = self.ty / self.tt if self.tt > 0 else 1.0
+        return max((self.pictures * fitted + _FEW) / (self.pictures + _FEW), _FAINT)
+
+    def stack(self) -> tuple[float, float, float]:
+        """Least-squares weights of pictures and texts, and what they leave unexplained."""
+        if not self.yy > 0:  # a single class
+            return 1.0, self.text_alone, 1.0
+        if self.untold:
+            return (1.0, 0.0, 1.0) if self.texts is None else (_LEAST, self.text_alone, 1.0)
+        fitted = max(self.ty / self.tt, 0.0) if self.tt > 0 else 0.0
+        texts_only = 1 - self.ty * fitted / self.yy
+        determinant = self.out_out * self.tt - self.out_t**2
+        if determinant > 1e-6 * self.out_out * self.tt > 0:  # else both say the same
+            pictures = (self.out_y * self.tt - self.ty * self.out_t) / determinant
+            text = (self.ty * self.out_out - self.out_y * self.out_t) / determinant
+            if pictures > 0 and text > 0:
+                error = 1 - (pictures * self.out_y + text * self.ty) / self.yy
+                return max(pictures, _LEAST), text, error
+        if self.out_out > 0 and self.out_y > 0:
+            pictures = self.out_y / self.out_out
+            pictures_only = 1 - pictures * self.out_y / self.yy
+            if pictures_only < texts_only - _TIE:
+                return max(pictures, _LEAST), 0.0, pictures_only
+        if self.texts is not None:
+            return _LEAST, self.text_alone, texts_only
+        return 1.0, 0.0, 1.0
+
+
+def _discriminant(problem: _Problem, weight: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+    """Discriminant analysis from the ridge solution W and S W, at its scale: weight, bias.
+
+    The scatter within classes is S less that of the class means M, counted N times: with
+    A = S + lambda, (A - M N M^T)^-1 M = A^-1 M (I - N M^T A^-1 M)^-1.
+    """
+    counts = problem.counts.double()
+    share = problem.pictures / len(counts)  # B is M times this
+    means, solved = problem.between / share, weight / share
+    inner = counts[:, None] * (means.T @ solved).double()
+    identity = torch.eye(len(counts), dtype=torch.float64, device=counts.device)
+    turn = torch.linalg.inv(identity - inner).to(solved)
+    lda = solved @ turn
+    bias = -0.5 * (means * lda).sum(0)
+    spread, lda_spread = (weight * seen).sum(), (lda * (seen / share @ turn)).sum()
+    scale = math.sqrt(float(spread / lda_spread)) if spread > 0 and lda_spread > 0 else math.inf
+    if not math.isfinite(scale):
+        return weight, torch.zeros_like(bias)
+    return scale * lda, scale * bias
