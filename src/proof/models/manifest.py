@@ -34,6 +34,7 @@ from proof.pictures.preprocessing import CHOICES
 KIND = "classifier 1"
 _FEW = 1000  # pictures that take less room than sums of them, and little time to sum again
 _LARGEST = 10**12  # of anything that is counted
+_LARGEST_OPTION = 10**5  # a method may allocate by its options when it is taught on
 
 Entry = dict[str, Any]
 
@@ -277,6 +278,8 @@ def _learner(
         kind = kinds.get(option, type(value))
         if type(value) is not kind and not (kind is float and type(value) is int):
             raise ProofError(f"option '{option}' of {name} is {type(value).__name__}")
+        if isinstance(value, int) and abs(value) > _LARGEST_OPTION:
+            raise ProofError(f"option '{option}' of {name} is above {_LARGEST_OPTION:,}")
     seed, tasks = _count(method, "seed"), _count(method, "tasks")
     learner = create(name, seed=seed, device=device, budget=budget, **options)
     prefix = "learner."
