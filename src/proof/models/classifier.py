@@ -234,12 +234,11 @@ class Classifier(Estimator):
         size = sum(tensor.nbytes for tensor in tensors.values())
         return {**manifest, "kept": kept, "bytes": size}
 
-    def save(self, path: str | os.PathLike[str], *, progress: Progress | None = None) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a `.proof` file, in one step. A file that was changed by another since
         it was loaded is not written over."""
         target = Path(path)
         place = target.resolve()
-        self._known.calibrate(progress)
         manifest, tensors = describe(self._known, self._encoder.source)
         self._revisions[place] = write_model(
             target,
