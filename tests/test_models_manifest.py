@@ -201,6 +201,10 @@ def test_a_huge_claim_takes_no_memory(tmp_path: Path) -> None:
     with pytest.raises(ProofError, match="not those of proof-reference"):
         reload(manifest, tensors, tmp_path / "model.proof")
     manifest["method"]["tasks"] = 2
+    manifest["method"]["options"]["epochs"] = 10**9
+    with pytest.raises(ProofError, match="option 'epochs' of proof-reference is above 100,000"):
+        reload(manifest, tensors, tmp_path / "model.proof")
+    manifest["method"]["options"]["epochs"] = 5
     wide = torch.ones(7, 10**6, dtype=torch.float16)
     manifest["dim"] = 10**6
     with pytest.raises(ProofError):

@@ -317,7 +317,7 @@ def _solve_at(problem: _Problem, ridge: float, rule: str) -> Solution:
         lda, bias = _discriminant(problem, weight, seen)
         weight, bias = (lda, bias) if rule == "lda" else ((weight + lda) / 2, bias / 2)
     return Solution(
-        weight=pictures * weight,
+        weight=(pictures * weight).contiguous(),  # as it will be when read back, to the last bit
         bias=pictures * bias,
         centre=problem.centre,
         ridge=ridge,

@@ -20,6 +20,7 @@ from proof.exemplars import Budget
 from proof.methods import register
 from proof.methods.base import Learner, Progress, Scorer, Votes
 from proof.methods.proof import Proof, ProofOptions
+from proof.probabilities import Scale
 from proof.streams import Task
 
 
@@ -55,6 +56,7 @@ class Oracle(_KeepsAll):
 
     Options = ProofOptions
     options: ProofOptions
+    scale = Proof.scale
     inner: Proof
 
     @property
@@ -118,6 +120,7 @@ class LinearProbe(_KeepsAll):
     """Logistic regression on all classes at once, anew with each task: an upper bound too."""
 
     Options = ProbeOptions
+    scale = Scale(temperature=1.0)
     options: ProbeOptions
     _kept = (*_KeepsAll._kept, "weight")
     weight: Tensor  # (classes, d + 1)

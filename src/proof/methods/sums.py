@@ -16,6 +16,7 @@ from torch import Tensor
 from proof.closed_form import Solution, Sums, pack, unpack
 from proof.errors import ProofError
 from proof.methods.base import Learner, Progress, Scorer
+from proof.probabilities import Scale
 
 _ROWS = 4096  # pictures whose features exist at once
 SUMMED = ("gram", "totals", "pictures")  # the sums in a learner's state
@@ -27,6 +28,7 @@ class SumsLearner(Learner):
     """A method of this family says what its features are, and how sums become a classifier."""
 
     exact = True
+    scale = Scale(temperature=0.05)  # scores are estimates of 0 and 1
     reads_names = True  # whether a class may be known by its name alone
     _of_class = ("texts",)
     _sums: Sums | None
@@ -97,7 +99,7 @@ class SumsLearner(Learner):
         if Counter(labels) != Counter(dict(zip(self._taught, self._counts.tolist(), strict=True))):
             raise ProofError("the pictures that are kept are not those that were taught")
         codes = torch.tensor([code_of[label] for label in labels], device=self.device)
-        self._pictures = self._take(images), codes
+        self._pictures, self._sums = (self._take(images), codes), None
 
     def unlearn(self, images: Tensor, labels: list[str]) -> None:
         """Take pictures (n, d) that were taught out of the sums again, as if they had never been.

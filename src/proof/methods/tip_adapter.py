@@ -12,6 +12,7 @@ from proof.equations import cosine
 from proof.errors import ProofError
 from proof.methods import register
 from proof.methods.base import Learner, Progress, Scorer
+from proof.probabilities import Scale
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class TipAdapter(Learner):
 
     rehearses = True
     Options = TipAdapterOptions
+    scale = Scale(temperature=1.0)
     options: TipAdapterOptions
     _kept = _of_class = ("texts",)
     texts: Tensor  # (classes, d)

@@ -34,6 +34,7 @@ from proof.pictures.preprocessing import CHOICES
 KIND = "classifier 1"
 _FEW = 1000  # pictures that take less room than sums of them, and little time to sum again
 _LARGEST = 10**12  # of anything that is counted
+_LARGEST_OPTION = 10**5  # a method may allocate by its options when it is taught on
 
 Entry = dict[str, Any]
 
@@ -73,6 +74,7 @@ def describe(known: Knowledge, source: Source) -> tuple[Entry, dict[str, Tensor]
     left_out: tuple[str, ...] = ("exemplars", "exemplar_counts")  # they are among what is kept
     if isinstance(learner, SumsLearner) and learner.known and known.keeps_all(at_most=_FEW):
         _ = learner.solution  # is kept, so that scores stay as they are, bit for bit
+        learner.recall(*known.memory.part(held=False))  # goes on just as one that is loaded
         left_out += SUMMED
     for name, tensor in learner.state().items():
         if name not in left_out:
@@ -276,6 +278,8 @@ def _learner(
         kind = kinds.get(option, type(value))
         if type(value) is not kind and not (kind is float and type(value) is int):
             raise ProofError(f"option '{option}' of {name} is {type(value).__name__}")
+        if isinstance(value, int) and abs(value) > _LARGEST_OPTION:
+            raise ProofError(f"option '{option}' of {name} is above {_LARGEST_OPTION:,}")
     seed, tasks = _count(method, "seed"), _count(method, "tasks")
     learner = create(name, seed=seed, device=device, budget=budget, **options)
     prefix = "learner."
@@ -295,6 +299,8 @@ def _try(learner: Learner, dim: int) -> None:
     if not learner.classes:
         return
     try:
+        if not isinstance(learner, SumsLearner):  # whose sums may be made of pictures yet
+            learner.state()
         right = learner.works(dim)
     except Exception as error:
         raise ProofError(f"its tensors do not fit together: {_line(error)}") from None
