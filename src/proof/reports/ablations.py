@@ -127,7 +127,7 @@ def draw(result: Result, path: Path) -> None:
     """Draw average and last: over numbers as lines, else as bars."""
     panels, places = _panels(result)
     bars = len(places) * max(map(len, panels.values()))
-    width = 7.0 if result.ablation.numbers else max(7.0, 1 + 0.42 * bars)
+    width = 8.0 if result.ablation.numbers else max(7.0, 1 + 0.42 * bars)
     figure = new_figure(width, 1.8 + 2.8 * len(panels))
     for row, (title, series) in enumerate(panels.items(), 1):
         axes = figure.add_subplot(len(panels), 1, row)
@@ -179,7 +179,7 @@ def _draw_lines(axes: Any, places: Sequence[float], series: dict[str, Values]) -
         axes.fill_between(places, low, high, color=look["color"], alpha=0.2, linewidth=0)
         ends.append(End(places[-1], means[-1], label, look["color"]))
     axes.set_xscale("log")
-    axes.set_xticks(places, [f"{place:g}" for place in places])
+    axes.set_xticks(places, [f"{place:g}" for place in places], fontsize=9)
     axes.minorticks_off()
     name_ends(axes, sorted(ends, key=lambda end: end.y))
 
