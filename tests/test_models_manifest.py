@@ -32,6 +32,7 @@ def parts(method: str, folder: Path) -> Parts:
     classifier.learn({"teapot": []}, texts={"teapot": torch.ones(8)})
     classifier.rename("class 4", "class four")
     path = folder / "model.proof"
+    classifier.calibrate()
     classifier.save(path)
     model = read_model(path)
     return model.manifest, model.tensors

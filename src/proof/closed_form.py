@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from proof.errors import ProofError
+
 _BLOCK = 1024  # columns of G that are made at once
 
 # --- Features ------------------------------------------------------------------------------------
@@ -192,6 +194,8 @@ class Solution:
     def of(cls, tensors: dict[str, Tensor]) -> Solution:
         """What `tensors` gave."""
         numbers = dict(zip(_NUMBERS, tensors["numbers"].tolist(), strict=True))
+        if numbers["ridge"] not in _RIDGES:
+            raise ProofError(f"a solution with a ridge of {numbers['ridge']}: there is none such")
         return cls(tensors["weight"], tensors["bias"], tensors["centre"], **numbers)
 
 

@@ -293,7 +293,9 @@ class Proof(Learner):
         self.attention = Attention(tensors["attention"])
         for side in ("image_projections", "text_projections"):
             parts = {k.split(".")[1]: v for k, v in tensors.items() if k.startswith(f"{side}.")}
-            stacks = zip(*parts.values(), strict=True)
+            stacks = list(zip(*parts.values(), strict=True))
+            if not stacks:
+                raise ProofError(f"the state has no {side}")
             setattr(self, side, [dict(zip(parts, stack, strict=True)) for stack in stacks])
 
     def _randn(self, generator: torch.Generator, *shape: int) -> Tensor:

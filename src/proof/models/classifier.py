@@ -131,9 +131,9 @@ class Classifier(Estimator):
         self._encoder.source = agreed
         return lesson
 
-    def calibrate(self) -> None:
+    def calibrate(self, *, progress: Progress | None = None) -> None:
         """Make now what probabilities need, so that it is saved and nobody waits for it later."""
-        _ = self._known.calibration
+        self._known.calibrate(progress)
 
     def drop_exemplars(self) -> None:
         """Keep no pictures any more, for privacy. What was learned of them stays."""
@@ -228,6 +228,7 @@ class Classifier(Estimator):
 
     def card(self) -> dict[str, Any]:
         """The facts of the model, as its file has them, and how many pictures it keeps."""
+        self.calibrate()
         manifest, tensors = describe(self._known, self._encoder.source)
         memory = self._known.memory
         kept = {"pictures": len(memory), "held_out": int(memory.held.sum())}

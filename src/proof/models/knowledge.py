@@ -134,7 +134,8 @@ class Knowledge:
         self.memory.rename(old, new)
         self.texts[new] = self.texts.pop(old)
         self.dates[new], self.pictures[new] = self.dates.pop(old), self.pictures.pop(old)
-        self.log.append(Step(_now(), "rename", (old, new), 0, self.calibration.accuracy))
+        accuracy = self.fitted.accuracy if self.fitted else None
+        self.log.append(Step(_now(), "rename", (old, new), 0, accuracy))
 
     def merge(self, other: Knowledge, progress: Progress | None) -> Lesson:
         """Take in what another was taught."""
@@ -188,7 +189,8 @@ class Knowledge:
         place = {label: code for code, label in enumerate(self.classes)}
         codes = torch.tensor([place[label] for label in labels])
         self.fitted = Calibration.fit(score(vectors[rows], labels), codes, self.learner.scale)
-        self.log[-1] = replace(self.log[-1], accuracy=self.fitted.accuracy)
+        if self.log:
+            self.log[-1] = replace(self.log[-1], accuracy=self.fitted.accuracy)
         if report:
             report(1)
         return self.fitted
