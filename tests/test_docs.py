@@ -15,13 +15,11 @@ from proof import Embeddings
 from proof.models import write_model
 
 
-def first_example(document: str) -> str:
-    """The first block of Python in a document."""
-    match = re.search(
-        r"```python\n(.*?)```", (REPOSITORY / "docs" / document).read_text(), re.DOTALL
-    )
-    assert match
-    return match[1]
+def example(document: str, about: str = "") -> str:
+    """The first block of Python in a document that has a word in it."""
+    text = (REPOSITORY / "docs" / document).read_text()
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return next(block for block in blocks if about in block)
 
 
 def run(*command: object, cwd: Path) -> str:
@@ -33,7 +31,7 @@ def run(*command: object, cwd: Path) -> str:
 
 
 def test_the_method_of_the_guide_is_a_method(tmp_path: Path) -> None:
-    (tmp_path / "means.py").write_text(first_example("adding-a-method.md"))
+    (tmp_path / "means.py").write_text(example("adding-a-method.md"))
     shown = run(
         "-m", "proof", "bench", "cifar100-small", "--plugin", "means.py",
         "--methods", "means,means:temperature=0.02,simplecil", cwd=tmp_path,
@@ -44,10 +42,12 @@ def test_the_method_of_the_guide_is_a_method(tmp_path: Path) -> None:
         if "%" not in line and line.startswith("│")
     }
     assert last["means"] == last["means:temperature=0.02"] == last["simplecil"]
+    (tmp_path / "check.py").write_text(example("adding-a-method.md", "check_learner"))
+    run("check.py", cwd=tmp_path)
 
 
 def test_the_embeddings_file_of_the_guide_can_be_read(tmp_path: Path) -> None:
-    (tmp_path / "example.py").write_text(first_example("embeddings-format.md"))
+    (tmp_path / "example.py").write_text(example("embeddings-format.md"))
     run("example.py", cwd=tmp_path)
     data = Embeddings.load(tmp_path / "kitchen.safetensors")
     assert data.class_names == ("espresso machine", "moka pot")
@@ -56,13 +56,13 @@ def test_the_embeddings_file_of_the_guide_can_be_read(tmp_path: Path) -> None:
 
 def test_the_model_file_is_read_as_its_description_says(tmp_path: Path) -> None:
     write_model(tmp_path / "kitchen.proof", {"classes": ["cup"]}, {"means": torch.ones(1, 4)})
-    (tmp_path / "example.py").write_text(first_example("model-file.md"))
+    (tmp_path / "example.py").write_text(example("model-file.md"))
     shown = run("example.py", cwd=tmp_path)
     assert shown == "{'classes': ['cup']}\nmeans float32 (1, 4)\n"
 
 
 def test_the_encoder_of_the_guide_is_an_encoder(tmp_path: Path) -> None:
-    (tmp_path / "colours.py").write_text(first_example("adding-an-encoder.md"))
+    (tmp_path / "colours.py").write_text(example("adding-an-encoder.md"))
     for colour in ("red", "green", "blue"):
         folder = tmp_path / "photos" / colour
         folder.mkdir(parents=True)

@@ -12,16 +12,17 @@ import torch
 from torch import Tensor
 
 _BINS = 15
-_NEXT = 20  # classes that the best one is compared with
+_NEXT = 20  # the best class is compared with the next ones of so many
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How a method's scores become probabilities: the softmax of logits over a temperature.
+    """What a method's scores mean: how they become probabilities, and tell known from unknown.
 
-    Cosines are logits as they are. Scores that are shares, or near it, are logits when bent:
-    log(1 + score / bend), which for a small `bend` is the logarithm.
+    Probabilities are the softmax of logits over a temperature. Cosines are logits as they are.
+    Scores that are shares, or near it, are logits when bent: log(1 + score / bend), which for a
+    small `bend` is the logarithm.
 
     >>> shares = torch.tensor([[0.2, 0.6]])
     >>> Scale(temperature=1.0, bend=1e-6).probabilities(shares).round(decimals=3).tolist()
@@ -30,6 +31,7 @@ class Scale:
 
     temperature: float = 0.01  # CLIP's
     bend: float = math.inf
+    absolute: bool = False  # whether a high score by itself means a known class
 
     def logits(self, scores: Tensor) -> Tensor:
         """Scores on a scale where differences count, (n, classes) in float64 on the CPU."""
@@ -43,19 +45,19 @@ class Scale:
         """Probabilities (n, classes) in float64."""
         return (self.logits(scores) / self.temperature).softmax(1)
 
+    def familiarity(self, scores: Tensor) -> Tensor:
+        """How well known pictures are, (n,): the highest score where it is `absolute`, else how far
+        the best class stands above the next ones. `docs/classifier.md` has what else was tried.
 
-def familiarity(logits: Tensor) -> Tensor:
-    """How well known pictures are, (n,): how far the best class stands above the next ones.
-
-    Of all that needs nothing but the scores this tells unknown classes best; `docs/classifier.md`
-    has the table. Classes that a method cannot score do not count.
-
-    >>> familiarity(torch.tensor([[5.0, 1.0, 3.0], [3.0, 3.0, 3.0]])).tolist()
-    [3.0, 0.0]
-    """
-    logits = logits[:, logits.isfinite().all(0)]
-    best = logits.topk(min(_NEXT, logits.shape[1]), dim=1).values
-    return best[:, 0] - best[:, 1:].mean(1) if best.shape[1] > 1 else best[:, 0]
+        >>> Scale().familiarity(torch.tensor([[5.0, 1.0, 3.0], [3.0, 3.0, 3.0]])).tolist()
+        [3.0, 0.0]
+        """
+        scores = scores[:, scores.isfinite().all(0)]  # what cannot be scored does not count
+        values = scores.double().cpu() if self.absolute else self.logits(scores)
+        best = values.topk(min(_NEXT, values.shape[1]), dim=1).values
+        if self.absolute or best.shape[1] == 1:
+            return best[:, 0]
+        return best[:, 0] - best[:, 1:].mean(1)
 
 
 def fit_temperature(logits: Tensor, codes: Tensor, expected: float) -> float:

@@ -28,7 +28,7 @@ class SumsLearner(Learner):
     """A method of this family says what its features are, and how sums become a classifier."""
 
     exact = True
-    scale = Scale(temperature=0.05)  # scores are estimates of 0 and 1
+    scale = Scale(temperature=0.08, bend=0.3, absolute=True)  # scores are estimates of 0 and 1
     reads_names = True  # whether a class may be known by its name alone
     _of_class = ("texts",)
     _sums: Sums | None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from proof.metrics import accuracy, hits
-from proof.probabilities import Scale, calibration_error, familiarity, fit_temperature
+from proof.probabilities import Scale, calibration_error, fit_temperature
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,7 @@ class Calibration:
         if not len(codes):
             return cls(scale.temperature)
         scores = scores.cpu()
-        logits = scale.logits(scores)
-        temperature = fit_temperature(logits, codes, scale.temperature)
+        temperature = fit_temperature(scale.logits(scores), codes, scale.temperature)
         fitted = replace(scale, temperature=temperature)
         return cls(
             temperature,
@@ -38,7 +37,7 @@ class Calibration:
             accuracy(hits(scores, codes)),
             calibration_error(scale.probabilities(scores), codes),
             calibration_error(fitted.probabilities(scores), codes),
-            tuple(familiarity(logits).sort().values.tolist()),
+            tuple(scale.familiarity(scores).sort().values.tolist()),
         )
 
     def threshold(self, share: float) -> float:

@@ -31,7 +31,6 @@ from proof.models.pictures import is_one, is_table
 from proof.models.results import Explanation, Forgotten, Lesson, Step
 from proof.models.texts import new_texts
 from proof.pictures.preprocessing import CHOICES
-from proof.probabilities import familiarity
 
 DEFAULT_METHOD = "analytic:features=4096"  # serves best; fewer features make a smaller file
 
@@ -331,8 +330,7 @@ class Classifier(Estimator):
                 "reject needs pictures that were kept and not learned, and there are none: teach "
                 "with exemplars='100/class', and at least 5 pictures of a class"
             )
-        logits = self._known.scale.logits(scores)
-        return familiarity(logits) >= calibration.threshold(reject)
+        return self._known.scale.familiarity(scores) >= calibration.threshold(reject)
 
     def _labels(self, scores: Tensor, accepted: Tensor) -> NDArray[Any]:
         labels: NDArray[Any] = self._as_given(self.classes)[scores.argmax(1).numpy()]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from proof.metrics import accuracy, class_accuracy, hits
-from proof.probabilities import Scale, calibration_error, familiarity, separation
+from proof.probabilities import Scale, calibration_error, separation
 
 _SHOWN = 10
 
@@ -74,9 +74,9 @@ def judge(
     place = {name: code for code, name in enumerate(classes)}
     every = torch.tensor([place.get(label, -1) for label in labels], dtype=torch.long)
     known, scores = every >= 0, scores.cpu()
-    logits = scales[0].logits(scores)
     unknown = Counter(label for label in labels if label not in place)
-    auroc = separation(familiarity(logits[known]), familiarity(logits[~known])) if unknown else None
+    familiar = scales[0].familiarity(scores)
+    auroc = separation(familiar[known], familiar[~known]) if unknown else None
     scores, codes = scores[known], every[known]
     hit, found = hits(scores, codes), scores.argmax(1)
     shares = class_accuracy(hit, codes, len(classes))
