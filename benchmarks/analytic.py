@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=100)
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--exemplars", default="100/class")
+    parser.add_argument("--exemplars", default="50/class")
     given = parser.parse_args()
 
     generator = torch.Generator().manual_seed(0)

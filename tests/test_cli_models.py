@@ -337,7 +337,7 @@ def test_an_encoder_is_found_from_elsewhere_and_after_it_moved(
         (("learn", "MODEL", "--name", "cup", "--name", "cup"), "stands there twice"),
         (("learn", "MODEL", "photos", "--method", "proof"), "was made with simplecil"),
         (("learn", "MODEL", "photos", "--method", "no"), "no method 'no'"),
-        (("learn", "MODEL", "photos", "--exemplars", "7"), "was made with 100/class"),
+        (("learn", "MODEL", "photos", "--exemplars", "7"), "was made with 50/class"),
         (("learn", "MODEL", "photos", "--no-exemplars"), "`proof forget MODEL --exemplars`"),
         (("learn", "MODEL", "photos", "--no-exemplars", "--exemplars", "7"), "one of the two"),
         (("learn", "MODEL", "photos", "--template", "{}"), "was made with a photo of a {}."),

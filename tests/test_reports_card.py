@@ -108,7 +108,7 @@ def test_facts_are_those_of_the_file(card: Card) -> None:
     assert told["encoder"] == "none: it learns from embeddings"
     assert told["classes"] == "12, taught with 240 pictures in 3 lessons"
     assert told["accuracy"].startswith("100.0 % on 240 pictures as if it had not learned them")
-    assert told["kept"].startswith("240 pictures as embeddings, 7.7 kB, of at most 100/class; ")
+    assert told["kept"].startswith("240 pictures as embeddings, 7.7 kB, of at most 50/class; ")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from torch import Tensor
 from proof.errors import ProofError
 
 _BLOCK = 1024  # columns of G that are made at once
+_STRIPE = 256  # rows of G that are packed at once; models in files are packed so
 
 # --- Features ------------------------------------------------------------------------------------
 
@@ -119,16 +120,16 @@ class Sums:
 
 
 def pack(gram: Tensor) -> Tensor:
-    """The lower half of a symmetric matrix, in blocks of rows."""
-    size = len(gram)
-    return torch.cat([gram[i : i + _BLOCK, : i + _BLOCK].flatten() for i in range(0, size, _BLOCK)])
+    """The lower half of a symmetric matrix, in stripes of rows."""
+    stripes = range(0, len(gram), _STRIPE)
+    return torch.cat([gram[i : i + _STRIPE, : i + _STRIPE].flatten() for i in stripes])
 
 
 def unpack(packed: Tensor, size: int) -> Tensor:
     """What `pack` was given."""
     gram, start = packed.new_empty(size, size), 0
-    for i in range(0, size, _BLOCK):
-        rows, columns = min(_BLOCK, size - i), min(i + _BLOCK, size)
+    for i in range(0, size, _STRIPE):
+        rows, columns = min(_STRIPE, size - i), min(i + _STRIPE, size)
         part = packed[start : start + rows * columns].view(rows, columns)
         gram[i : i + rows, :columns] = part
         gram[:i, i : i + rows] = part[:, :i].T
@@ -271,8 +272,8 @@ def _choose_ridge(problem: _Problem) -> int:
     place = _START
     while good(place) and place > 0:
         place -= 1
-    place = max(tried)
-    while place + 1 < len(_RIDGES) and error(place + 1) < error(place) - _TIE:
+    place = min(tried, key=error)
+    while place == max(tried) < len(_RIDGES) - 1 and error(place + 1) < error(place) - _TIE:
         place += 1
     return next((place for place in sorted(tried) if good(place)), len(_RIDGES) - 1)
 
@@ -284,7 +285,7 @@ def _problem(sums: Sums, texts: Tensor | None) -> _Problem:
     signs = torch.Generator().manual_seed(0)
     probes = torch.randint(0, 2, (len(centre), _PROBES), generator=signs) * 2 - 1
     return _Problem(
-        scatter=sums.gram - pictures * torch.outer(centre, centre),
+        scatter=torch.addr(sums.gram, centre, -pictures * centre),
         between=(sums.totals - counts[:, None] * centre).T * balance,
         centre=centre,
         counts=counts,

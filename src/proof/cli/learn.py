@@ -60,7 +60,7 @@ def learn(
         str | None,
         typer.Option(
             help="Pictures to keep, as embeddings: 20/class, or 2000 in all.",
-            show_default="100/class",
+            show_default="50/class",
         ),
     ] = None,
     no_exemplars: Annotated[

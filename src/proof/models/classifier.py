@@ -59,7 +59,7 @@ class Classifier(Estimator):
         encoder: str | Encoder | None = DEFAULT,
         *,
         method: str = DEFAULT_METHOD,
-        exemplars: str | int = "100/class",
+        exemplars: str | int = "50/class",
         template: str = DEFAULT_TEMPLATES[0],
         preprocess: str = "squash",
         device: str = "auto",
@@ -328,7 +328,7 @@ class Classifier(Estimator):
         if not calibration.known:
             raise ProofError(
                 "reject needs pictures that were kept and not learned, and there are none: teach "
-                "with exemplars='100/class', and at least 5 pictures of a class"
+                "with exemplars='50/class', and at least 5 pictures of a class"
             )
         return self._known.scale.familiarity(scores) >= calibration.threshold(reject)
 

@@ -65,13 +65,15 @@ class Knowledge:
     ) -> Lesson:
         """Teach classes; `texts` are those of the new ones."""
         keys: list[Key] = list(zip(material.labels, keys_of(material.vectors), strict=True))
-        before = set(self.memory.keys(self.memory.held))  # once held out, never learned
+        shown = Counter(material.labels)
+        # Once held out, never learned.
+        before = set(self.memory.keys(self.memory.held, of=shown))
         again = torch.tensor([key in before for key in keys], dtype=torch.bool)
         held = torch.zeros(len(keys), dtype=torch.bool)
         if not hasattr(self.learner, "loo_scores"):
             room = self.budget.of_each(len({*self.classes, *material.classes}))
             held = choose_held_out(keys, self.memory, room) & ~again
-        seen = before.union(self.memory.keys(~self.memory.held))
+        seen = before.union(self.memory.keys(~self.memory.held, of=shown))
         given = dict(self.pictures)
         every = {**self.texts, **texts}
 
@@ -90,7 +92,6 @@ class Knowledge:
             torch.full((len(kept),), self.lessons),
         )
         now = self._changed("learn", material.classes, len(keys))
-        shown = Counter(material.labels)
         for label in material.classes:
             self.dates[label] = (self.dates.get(label, (now, now))[0], now)
             self.pictures[label] = given.get(label, 0) + shown[label]
@@ -230,7 +231,7 @@ class Knowledge:
         if images is None:
             kept = self.memory.learned(label)
             return kept if count and len(kept) == count else None
-        held = set(self.memory.keys(self.memory.held))
+        held = set(self.memory.keys(self.memory.held, of=[label]))
         rows = [row for row, key in enumerate(keys_of(images)) if (label, key) not in held]
         if len(rows) != count:
             raise ProofError(

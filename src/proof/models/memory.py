@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -118,8 +118,10 @@ class Memory:
         """How many pictures of each class are held out, or were learned."""
         return Counter(self._labels(self.held == held))
 
-    def keys(self, rows: Tensor) -> list[Key]:
-        """Class and content of some of what is kept."""
+    def keys(self, rows: Tensor, of: Collection[str] | None = None) -> list[Key]:
+        """Class and content of some of what is kept; `of` some classes, where it is given."""
+        if of is not None:
+            rows = rows & torch.tensor([name in of for name in self.labels], dtype=torch.bool)
         return list(zip(self._labels(rows), keys_of(self.vectors[rows]), strict=True))
 
     def _labels(self, rows: Tensor) -> list[str]:
@@ -129,6 +131,8 @@ class Memory:
         return torch.tensor([name == label for name in self.labels], dtype=torch.bool)
 
     def _keep(self, rows: Tensor) -> None:
+        if rows.all():
+            return
         self.labels = self._labels(rows)
         self.vectors, self.lessons = self.vectors[rows], self.lessons[rows]
         self.held = self.held[rows]
@@ -142,10 +146,10 @@ def keys_of(vectors: Tensor) -> list[bytes]:
 def choose_held_out(keys: Sequence[Key], memory: Memory, room: int) -> Tensor:
     """Which pictures of a lesson are not to be learned, (n,) bool: a tenth of each class, chosen by
     their content, so that their order does not matter. `room` is how many of a class are kept."""
-    held, learned = memory.counts(held=True), set(memory.keys(~memory.held))
     rows: dict[str, list[int]] = {}
     for row, (label, _) in enumerate(keys):
         rows.setdefault(label, []).append(row)
+    held, learned = memory.counts(held=True), set(memory.keys(~memory.held, of=rows))
     chosen = torch.zeros(len(keys), dtype=torch.bool)
     for label, mine in rows.items():
         fresh = sorted({keys[row] for row in mine} - learned)
