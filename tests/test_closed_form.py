@@ -11,7 +11,17 @@ from torch import Tensor
 
 from conftest import make_data
 from proof import Embeddings, Learner, ProofError, Stream, Task, create
-from proof.closed_form import Sums, _problem, _solve_at, pack, quadratic_features, solve, unpack
+from proof.closed_form import (
+    _RIDGES,
+    _TRUST,
+    Sums,
+    _problem,
+    _solve_at,
+    pack,
+    quadratic_features,
+    solve,
+    unpack,
+)
 
 EXACT = "analytic:precision=float64:features=60"
 
@@ -163,7 +173,7 @@ def test_a_packed_matrix_is_unpacked(size: int, block: int) -> None:
     matrix = torch.randn(size, size)
     matrix = matrix + matrix.T
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("proof.closed_form._BLOCK", block)
+        patch.setattr("proof.closed_form._STRIPE", block)
         assert torch.equal(unpack(pack(matrix), size), matrix)
 
 
@@ -226,6 +236,20 @@ def test_the_error_is_about_that_of_leaving_out_each_picture() -> None:
     y = F.one_hot(codes).double() - 0.2
     explained = (left_out * y).sum() ** 2 / ((left_out**2).sum() * (y**2).sum())
     assert abs(solution.error - (1 - float(explained))) < 0.1
+
+
+def test_a_ridge_that_many_features_make_too_small_is_raised() -> None:
+    """What fits the first features may, with all of them, leave nothing out to judge by."""
+    images, codes, texts = pictures(6, 20, d=128)
+    features = quadratic_features(F.normalize(images, dim=1), 2000)
+    sums = Sums.empty(2000, torch.float32, torch.device("cpu"))
+    sums.grow(6)
+    sums.add(features, codes)
+    small = _solve_at(_problem(sums, texts), _RIDGES[0], "both")
+    assert small.leverage > _TRUST
+    raised = solve(sums, texts, ridge=_RIDGES[0])
+    assert raised.leverage <= _TRUST
+    assert raised.picture_weight > 0.5 > small.picture_weight
 
 
 def test_leaving_out_pictures_uses_models_that_never_saw_them() -> None:

@@ -249,7 +249,7 @@ def solve(
         place = _RIDGES.index(ridge)
     problem = _problem(sums, texts)
     solution = _solve_at(problem, _RIDGES[place], rule)
-    while solution.leverage == 1 and place + 1 < len(_RIDGES):
+    while solution.leverage > _TRUST and place + 1 < len(_RIDGES):  # with all features it is more
         place += 1
         solution = _solve_at(problem, _RIDGES[place], rule)
     return solution
