@@ -61,6 +61,15 @@ def test_a_record_holds_all_that_a_table_needs(stream: Stream) -> None:
     assert record["kept_bytes"] == 4 * (record["total_parameters"] + 48 * d) + 24 * classes
 
 
+@pytest.mark.parametrize("method", ["oracle:epochs=1", "linear-probe:steps=2", "ridge", "analytic"])
+def test_what_only_learning_needs_is_told_apart(method: str, stream: Stream) -> None:
+    run = Run(method, stream, device="cpu")
+    while not run.done:
+        run.step()
+    record = run.record()
+    assert 0 < record["inference_parameters"] < record["total_parameters"]
+
+
 def test_options_are_recorded_to_the_last_digit(stream: Stream) -> None:
     run = Run("proof:lr=0.0000123", stream, device="cpu", epochs=1)
     while not run.done:

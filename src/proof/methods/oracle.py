@@ -50,18 +50,30 @@ class _KeepsAll(Learner):
         return self.images, self.codes, self.texts
 
 
+@dataclass(frozen=True)
+class OracleOptions(ProofOptions):
+    """As for `proof`. In ten tasks a class of PROOF is trained on for up to fifty epochs, as an
+    exemplar in most of them: five would be no upper bound where pictures are few."""
+
+    epochs: int = 20
+
+
 @register("oracle")
 class Oracle(_KeepsAll):
     """PROOF on all classes at once, anew with each task: the paper's upper bound."""
 
-    Options = ProofOptions
-    options: ProofOptions
+    Options = OracleOptions
+    options: OracleOptions
     scale = Proof.scale
     inner: Proof
 
     @property
     def trainable_parameters(self) -> int:
         return self.inner.trainable_parameters if self.known else 0
+
+    @property
+    def inference_parameters(self) -> int:
+        return self.inner.inference_parameters if self.known else 0
 
     def _learn(self, images: Tensor, codes: Tensor, texts: Tensor, progress: Progress) -> None:
         everything = self._keep(images, codes, texts)
@@ -128,6 +140,10 @@ class LinearProbe(_KeepsAll):
     @property
     def trainable_parameters(self) -> int:
         return self.weight.numel() if self.known else 0
+
+    @property
+    def inference_parameters(self) -> int:
+        return self.trainable_parameters
 
     def _learn(self, images: Tensor, codes: Tensor, texts: Tensor, progress: Progress) -> None:
         everything = self._keep(images, codes, texts)

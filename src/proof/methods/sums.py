@@ -79,6 +79,13 @@ class SumsLearner(Learner):
             self._solution = self._solve(self.sums, self.texts)
         return self._solution
 
+    @property
+    def inference_parameters(self) -> int:
+        """To predict takes the solution and the texts; the sums serve learning on."""
+        if not self.known:
+            return 0
+        return sum(t.numel() for t in (*self.solution.tensors().values(), self.texts))
+
     def works(self, dim: int) -> bool:
         if not self.known or self._solution is not None:
             return super().works(dim)
