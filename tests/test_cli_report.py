@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from proof.cli.report import Format, report
 from proof.errors import ProofError
@@ -63,6 +64,33 @@ def test_one_form_is_printed(
     printed = capsys.readouterr().out
     assert printed.startswith(start)
     assert "simplecil" in printed
+
+
+def make_pictures(folder: Path, names: list[str]) -> None:
+    for place, name in enumerate(names):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "a.jpg").write_bytes(b"no picture")  # the next one is shown
+        for number in range(4):
+            colour = (255 * (place % 2), 12 * place, 60)
+            Image.new("RGB", (90, 60), colour).save(folder / name / f"b{number}.png")
+
+
+def test_pictures_stand_beside_the_classes_that_are_mixed_up(
+    records: list[Record], runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = list(records[0]["class_accuracy"])
+    make_pictures(tmp_path / "photos", names)
+    report([runs], pictures=[str(tmp_path / "photos")], format=Format.html)
+    page = capsys.readouterr().out
+    shown = page.count("<img ")
+    assert shown >= 20, "ten worst classes of two methods, and what is mixed up"
+    assert 10 <= page.count("data:image/jpeg;base64,") <= len(names), "each picture is there once"
+
+    with pytest.raises(ProofError, match=r"for the page: add -o DIR, or --format html"):
+        report([runs], pictures=[str(tmp_path / "photos")])
+    make_pictures(tmp_path / "other", ["cup", "moka pot"])
+    with pytest.raises(ProofError, match=rf"other: it has not all classes .* '{min(names)}'"):
+        report([runs], pictures=[str(tmp_path / "other")], format=Format.html)
 
 
 def test_a_users_mistake_is_told(runs: Path, tmp_path: Path) -> None:

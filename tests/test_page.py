@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from browser import Page, browser, find_chromium
 from proof.reports.groups import in_order, settings_of
@@ -58,6 +61,18 @@ def test_it_fits_and_nothing_goes_wrong(width: int, dark: bool, tab: Page, file:
     assert not tab.run("document.querySelector('main').innerHTML.includes('NaN')")
     background = tab.run("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(21, 23, 27)") == dark
+
+
+def test_pictures_of_classes_are_drawn(records: list[Record], tab: Page, tmp_path: Path) -> None:
+    red = io.BytesIO()
+    Image.new("RGB", (8, 8), (200, 0, 0)).save(red, "PNG")
+    uri = f"data:image/png;base64,{base64.b64encode(red.getvalue()).decode()}"
+    settings, file = settings_of(records), tmp_path / "index.html"
+    file.write_text(page(settings, [dict.fromkeys(records[0]["class_accuracy"], uri)]))
+    tab.open(file, width=390)
+    assert tab.run("document.documentElement.scrollWidth") == 390
+    assert tab.run("document.images.length") >= 20
+    assert tab.run("[...document.images].every((image) => image.naturalWidth == 8)")
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,6 +45,14 @@ def report(
             "--output", "-o", metavar="DIR", help="Write the page, tables and figures here."
         ),
     ] = None,
+    pictures: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DATA",
+            help="What was run on, to show pictures of classes that are mixed up in the page: a "
+            "folder of class folders, a table, a known data set. May be given more than once.",
+        ),
+    ] = None,
     format: Annotated[
         Format | None,
         typer.Option("--format", help="Print only the table, or the page, to standard output."),
@@ -61,6 +70,8 @@ def report(
       proof report runs -o report
 
       proof report runs --format tex > table.tex
+
+      proof report runs -o report --pictures photos/
     """
     from proof.records import read_records
     from proof.reports import page, tables, written
@@ -74,11 +85,13 @@ def report(
     if output and output.exists() and not output.is_dir():
         raise ProofError(f"--output {output}: this is a file: expected a folder, new or old")
     settings = in_order(settings_of(read_records(runs)))
-    texts = {
+    if pictures and not output and format != Format.html:
+        raise ProofError(f"--pictures {pictures[0]} are for the page: add -o DIR, or --format html")
+    texts: dict[Format, Callable[[list[Setting]], str]] = {
         Format.md: written.markdown,
         Format.tex: written.latex,
         Format.csv: written.csv,
-        Format.html: page.page,
+        Format.html: lambda settings: page.page(settings, _thumbnails(settings, pictures)),
     }
     if output:
         _write(settings, {_FILES[kind]: make(settings) for kind, make in texts.items()}, output)
@@ -86,6 +99,15 @@ def report(
         typer.echo(texts[format](settings), nl=False)
     else:
         tables.print_settings(settings)
+
+
+def _thumbnails(settings: list[Setting], sources: list[str] | None) -> list[dict[str, str]]:
+    if not sources:
+        return []
+    from proof.datasets import open_dataset
+    from proof.reports.thumbnails import thumbnails
+
+    return thumbnails(settings, [open_dataset(source, download=False) for source in sources])
 
 
 def _write(settings: list[Setting], texts: dict[str, str], folder: Path) -> None:

@@ -24,7 +24,8 @@ def tag(name: str, *content: Content, **attributes: str | int | None) -> Html:
         for key, value in attributes.items()
         if value is not None
     )
-    return Html(f"<{name}{told}>{join(*content)}</{name}>")
+    end = "" if name == "img" else f"{join(*content)}</{name}>"
+    return Html(f"<{name}{told}>{end}")
 
 
 def join(*content: Content) -> Html:

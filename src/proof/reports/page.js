@@ -98,6 +98,7 @@ function sort(heading) {
 }
 
 for (const place of document.querySelectorAll("[data-swatch]")) place.prepend(swatch(+place.dataset.swatch));
+for (const image of document.querySelectorAll("img[data-p]")) image.src = report.pictures[image.dataset.p];
 for (const heading of document.querySelectorAll("th[data-column]")) {
   heading.querySelector("button").addEventListener("click", () => sort(heading));
 }

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -19,13 +19,17 @@ from proof.reports.html import Html, join, tag
 _FILES = files("proof.reports")
 
 
-def page(settings: Sequence[Setting]) -> str:
-    """The page of a report."""
+def page(settings: Sequence[Setting], pictures: Sequence[Mapping[str, str]] = ()) -> str:
+    """The page of a report; `pictures` are data URIs of classes, for each setting."""
     style = (_FILES / "page.css").read_text(encoding="utf-8")
     script = "".join(
         (_FILES / name).read_text(encoding="utf-8") for name in ("charts.js", "page.js")
     )
     labels = labels_of(settings)
+    uris = list(dict.fromkeys(uri for of_classes in pictures for uri in of_classes.values()))
+    place = {uri: index for index, uri in enumerate(uris)}
+    places = [{name: place[uri] for name, uri in shown.items()} for shown in pictures]
+    places = places or [{} for _ in settings]
     # Only what stands in the package may run or style: a name of the records never can.
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; "
@@ -35,8 +39,14 @@ def page(settings: Sequence[Setting]) -> str:
         "policy": tag("i", policy)[3:-4],
         "title": join(_title(settings), " \N{EN DASH} proof report"),
         "style": style,
-        "body": _body(settings, labels),
-        "data": _json({"methods": labels, "settings": [_data(s, labels) for s in settings]}),
+        "body": _body(settings, labels, places),
+        "data": _json(
+            {
+                "methods": labels,
+                "settings": [_data(setting, labels) for setting in settings],
+                "pictures": uris,
+            }
+        ),
         "script": script,
     }
     template = (_FILES / "page.html").read_text(encoding="utf-8")
@@ -51,7 +61,9 @@ def _title(settings: Sequence[Setting]) -> str:
     return f"{len(labels_of(settings))} methods on {on}"
 
 
-def _body(settings: Sequence[Setting], labels: list[str]) -> Html:
+def _body(
+    settings: Sequence[Setting], labels: list[str], places: Sequence[Mapping[str, int]]
+) -> Html:
     runs = [record for setting in settings for entry in setting.entries for record in entry.records]
     versions = sorted({(run.get("versions") or {}).get("proof") or "?" for run in runs})
     several = len(settings) > 1
@@ -73,7 +85,10 @@ def _body(settings: Sequence[Setting], labels: list[str]) -> Html:
             "main",
             sections.overview(settings, labels) if several else None,
             _chooser(settings) if several else None,
-            [sections.article(setting, index, labels) for index, setting in enumerate(settings)],
+            [
+                sections.article(setting, index, labels, places[index])
+                for index, setting in enumerate(settings)
+            ],
             sections.runs(settings),
             id="results",
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from proof.reports.cells import (
     accuracy_cell,
@@ -69,8 +69,8 @@ def overview(settings: Sequence[Setting], labels: Sequence[str]) -> Html:
     )
 
 
-def article(setting: Setting, index: int, labels: Sequence[str]) -> Html:
-    """All about one setting."""
+def article(setting: Setting, index: int, labels: Sequence[str], places: Mapping[str, int]) -> Html:
+    """All about one setting. `places` are those of classes in the page's list of pictures."""
     first = setting.first
     about = f"{setting.tasks}; order seed {first['order_seed']}."
     if first.get("encoder"):
@@ -86,7 +86,7 @@ def article(setting: Setting, index: int, labels: Sequence[str]) -> Html:
             )
             for kind, title, text in _figures(setting)
         ],
-        confusions(setting),
+        confusions(setting, places),
         id=f"s{index}",
     )
 
