@@ -7,12 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from PIL import Image
 
 from conftest import REPOSITORY
 from proof import Embeddings
 from proof.models import write_model
+from proof.records import read_records
+from proof.reports import written
+from proof.reports.groups import in_order, settings_of
 
 
 def example(document: str, about: str = "") -> str:
@@ -73,3 +77,53 @@ def test_the_encoder_of_the_guide_is_an_encoder(tmp_path: Path) -> None:
         "--methods", "zero-shot,simplecil", "--protocol", "B0-Inc1", cwd=tmp_path,
     )  # fmt: skip
     assert shown.count("100.00") >= 4, shown
+
+
+STREAMS = [
+    ("cifar100", "B0-Inc10"), ("cifar100", "B50-Inc10"), ("cub200", "B0-Inc20"),
+    ("cub200", "B100-Inc20"), ("flowers102", "20,20,20,20,22"), ("flowers102", "B42-Inc20"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[tuple[str, str, str], tuple[float, float]]:
+    """Average and last accuracy by data, protocol and method, as the records have them."""
+    settings = settings_of(read_records([REPOSITORY / "docs" / "results" / "records"]))
+    return {
+        (setting.first["data"], setting.first["protocol"], entry.label): (entry.average, entry.last)
+        for setting in settings
+        for entry in setting.entries
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "streams", "digits"),
+    [("docs/results.md", STREAMS, 2), ("README.md", STREAMS[::2], 1)],
+)
+def test_tables_of_results_are_those_of_the_records(
+    document: str,
+    streams: list[tuple[str, str]],
+    digits: int,
+    measured: dict[tuple[str, str, str], tuple[float, float]],
+) -> None:
+    text, checked = (REPOSITORY / document).read_text(), 0
+    for line in text.splitlines():
+        cells = [cell.strip(" *") for cell in line.replace("**", "").split("|")[1:-1]]
+        pairs = [re.fullmatch(r"([\d.]+) / ([\d.]+)", cell) for cell in cells[1:]]
+        found = [pair for pair in pairs if pair]
+        if not cells or len(found) != len(streams):
+            continue
+        method = cells[0].removesuffix(" (joint)").strip("`")
+        for (data, protocol), pair in zip(streams, found, strict=True):
+            values = measured[data, protocol, method]
+            for said, value in zip(pair.groups(), values, strict=True):
+                assert abs(float(said) - value) <= 0.51 * 10**-digits, (method, data, protocol)
+        checked += 1
+    assert checked >= 6
+
+
+def test_the_tables_beside_the_records_are_made_of_them() -> None:
+    folder = REPOSITORY / "docs" / "results"
+    settings = in_order(settings_of(read_records([folder / "records"])))
+    assert (folder / "table.md").read_text() == written.markdown(settings)
+    assert (folder / "table.csv").read_text() == written.csv(settings)
