@@ -186,6 +186,13 @@ def test_a_packed_matrix_is_unpacked(size: int, block: int) -> None:
         assert torch.equal(unpack(pack(matrix), size), matrix)
 
 
+def test_files_hold_stripes_of_256_rows() -> None:
+    """Models in files are packed so: it must never change."""
+    matrix = torch.randn(300, 300)
+    stripes = [matrix[:256, :256].flatten(), matrix[256:].flatten()]
+    assert torch.equal(pack(matrix), torch.cat(stripes))
+
+
 def test_sums_in_blocks_are_the_plain_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proof.closed_form._BLOCK", 7)
     images, codes, _ = pictures(3, 6)

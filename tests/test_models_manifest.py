@@ -228,3 +228,16 @@ def test_todays_file_still_loads() -> None:
     assert [step.what for step in classifier.log] == ["learn", "learn", "learn", "rename"]
     assert classifier.forget("class four").complete
     classifier.learn({"cup": torch.eye(8)[:2]})
+
+
+def test_todays_file_of_sums_still_loads() -> None:
+    """Of `analytic` without exemplars: sums, not solved yet."""
+    classifier = proof.load(GOLDEN.with_name("classifier-1-analytic.proof"), device="cpu")
+    assert classifier.predict(torch.eye(8)).tolist() == [
+        "teapot", "class 5", "class 2", "class 4", "teapot", "teapot", "teapot", "class 1",
+    ]  # fmt: skip
+    assert classifier.predict_proba(torch.eye(8)).max(1).tolist() == pytest.approx(
+        [0.9394, 0.5211, 0.8115, 0.9988, 0.9893, 0.9017, 0.9662, 0.6116], abs=1e-3
+    )
+    classifier.learn({"cup": torch.eye(8)[:2]})
+    assert "cup" in classifier.predict(torch.eye(8)[:2])
