@@ -228,11 +228,14 @@ def test_ridge_and_discriminant_analysis_are_the_textbook_ones() -> None:
     balanced = (y - y.mean(0)) * len(y) / (4 * y.sum(0))
     ridge = torch.linalg.solve(scatter + penalty * eye, centred.T @ balanced)
     solution = _solve_at(problem, 0.1, "ridge")
-    torch.testing.assert_close(solution.weight, ridge * solution.picture_weight)
+    told = (solution.weight / ridge).mean(0) / solution.picture_weight
+    torch.testing.assert_close(solution.weight, told * ridge * solution.picture_weight)
+    torch.testing.assert_close(told[1:], torch.ones(3, dtype=torch.float64))
+    assert 0.8 < told[0] < 1, "of fewer pictures a little less is told"
     means = (y.T @ centred) / y.sum(0)[:, None]
     within = centred - y @ means
     lda = torch.linalg.solve(within.T @ within + penalty * eye, means.T)
-    bias = -0.5 * (means.T * lda).sum(0)
+    lda, bias = told * lda, -0.5 * told**2 * (means.T * lda).sum(0)
     solution = _solve_at(problem, 0.1, "lda")
     scale = solution.weight.norm() / lda.norm()
     torch.testing.assert_close(solution.weight, lda * scale)
@@ -313,6 +316,26 @@ def test_with_names_it_is_never_worse_than_zero_shot(shots: int) -> None:
     )
     plain = (zero_shot.argmax(1) == data.test.codes).float().mean()
     assert right > plain if shots else right == plain
+
+
+@pytest.mark.parametrize(("least", "gain"), [(1, 0.02), (2, 0.05)])
+def test_classes_with_few_pictures_hold_beside_those_with_many(least: int, gain: float) -> None:
+    """60 pictures of the first class, ever fewer of others: better than zero-shot on all, and on
+    those with few pictures not much worse."""
+    data = Embeddings.load("cifar100-small")
+    codes, order = data.train.codes, torch.randperm(100, generator=torch.Generator().manual_seed(1))
+    counts = {code: max(least, int(60 * 0.95**place)) for place, code in enumerate(order.tolist())}
+    rows = torch.cat([(codes == code).nonzero()[:n, 0] for code, n in counts.items()])
+    labels = [data.class_names[code] for code in codes[rows].tolist()]
+    learner = create("analytic:features=1024")
+    learner.learn(Task(data.class_names, data.texts, data.train.images[rows], labels))
+    right = learner.scores(data.test.images).argmax(1) == data.test.codes
+    plain = create("zero-shot")
+    plain.learn(Task(data.class_names, data.texts, data.train.images[rows], labels))
+    by_name = plain.scores(data.test.images).argmax(1) == data.test.codes
+    few = torch.tensor([counts[code] <= 3 for code in data.test.codes.tolist()])
+    assert right.double().mean() > by_name.double().mean() + gain
+    assert right[few].double().mean() > by_name[few].double().mean() - 0.02
 
 
 def test_texts_that_say_nothing_are_ignored() -> None:

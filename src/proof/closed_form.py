@@ -141,9 +141,10 @@ def unpack(packed: Tensor, size: int) -> Tensor:
 #
 # Ridge regression of the class indicators on centred features, W = (S + lambda)^-1 B, where S is
 # the scatter of all pictures and B that between features and classes. Each class counts the same,
-# however many pictures it has. Linear discriminant analysis with the same ridge comes out of the
-# same factorisation: the scatter within classes differs from S by as many ranks as there are
-# classes. The two err on different pictures, and their mean is better than either.
+# however many pictures it has; where they are few, their scores count less and the text more.
+# Linear discriminant analysis with the same ridge comes out of the same factorisation: the scatter
+# within classes differs from S by as many ranks as there are classes. The two err on different
+# pictures, and their mean is better than either.
 #
 # Leave-one-out needs no picture: on average, leaving picture i out turns its score f into
 # (f - h y) / (1 - h), where h is the mean leverage tr(S (S + lambda)^-1) / n, as in generalised
@@ -228,10 +229,9 @@ class _Problem:
         return float(self.counts.sum())
 
     @property
-    def variance(self) -> float:
-        """Of the balanced indicators, summed over pictures and classes."""
-        counts = self.counts
-        return float((self.balance**2 * (counts - counts**2 / self.pictures)).sum())
+    def means(self) -> Tensor:
+        """Of the classes, less the centre, (D, classes): B counts all classes the same."""
+        return self.between * (len(self.counts) / self.pictures)
 
 
 def solve(
@@ -313,16 +313,24 @@ def _solve_at(problem: _Problem, ridge: float, rule: str) -> Solution:
     if int(failed) or not weight.isfinite().all():
         leverage = 1.0  # not to be trusted, whatever came out
     leverage = min(max(leverage, 0.0), 1.0)
-    fit = _Fit(problem, weight, seen, leverage)
+    told = _told(problem, weight, freedom)
+    lda, bias = weight, weight.new_zeros(classes)
+    if rule != "ridge" and classes > 1:
+        lda, bias = _discriminant(problem, weight, seen, told)
+    weight = weight * told
+    fit = _Fit(problem, weight, seen * told, leverage, told)
     pictures, text, error = fit.stack()
 
-    spread = math.sqrt(max(fit.ff, 0.0) / (n * classes))
-    bias = weight.new_zeros(classes)
+    spread = math.sqrt(max(fit.ff, 0.0)) / classes
     if rule != "ridge" and classes > 1 and spread > 0:
-        lda, bias = _discriminant(problem, weight, seen)
         weight, bias = (lda, bias) if rule == "lda" else ((weight + lda) / 2, bias / 2)
+    weight = pictures * weight
+    if problem.texts is not None:
+        # The less pictures tell of a class, the more its text does, up to what it would alone.
+        more = (1 - told) * max(fit.text_alone - text, 0.0)
+        weight[: problem.texts.shape[1]] += problem.texts.T * more
     return Solution(
-        weight=(pictures * weight).contiguous(),  # as it will be when read back, to the last bit
+        weight=weight.contiguous(),  # as it will be when read back, to the last bit
         bias=pictures * bias,
         centre=problem.centre,
         ridge=ridge,
@@ -336,24 +344,47 @@ def _solve_at(problem: _Problem, ridge: float, rule: str) -> Solution:
 
 
 class _Fit:
-    """How well scores left out explain the indicators, alone and with the texts."""
+    """How well scores left out explain which class it is, alone and with the texts, where pictures
+    of all classes come as often: of each its mean, with the scatter that all classes share."""
 
-    def __init__(self, problem: _Problem, weight: Tensor, seen: Tensor, leverage: float) -> None:
-        self.yy, self.pictures, self.texts = problem.variance, problem.pictures, problem.texts
+    def __init__(
+        self, problem: _Problem, weight: Tensor, seen: Tensor, leverage: float, told: Tensor
+    ) -> None:
+        self.pictures, self.texts = problem.pictures, problem.texts
         self.untold = leverage > _TRUST  # leaving out tells nothing
+        self.least = _LEAST / float((problem.balance * told).max())
         h = min(leverage, _TRUST)
-        fy, ff = float((weight * problem.between).sum()), float((weight * seen).sum())
-        self.ff = ff
+        counts, classes = problem.counts, len(problem.counts)
+        means, target = problem.means, problem.balance * told
+
+        def product(one: Tensor, two: Tensor, summed: float) -> float:
+            """Of two scores, over all classes: `one`, `two` (classes, classes) are those of class
+            c on the mean of class k, `summed` their product over all pictures."""
+            both = (one * two).sum(0)
+            within = (summed - float((counts * both).sum())) / self.pictures
+            return float(both.sum()) + classes * within
+
+        def own(one: Tensor, weights: Tensor) -> float:
+            """The product of scores with what they should be: 1 for the own class, on average 0."""
+            return float((weights * (one.diagonal() - one.mean(0))).sum())
+
+        self.yy = classes - 1.0
+        f, ones = weight.T @ means, torch.ones_like(counts)
+        self.ff = product(f, f, float((weight * seen).sum()))
         # Of scores left out: their products with the indicators, themselves and the texts.
-        self.out_y = (fy - h * self.yy) / (1 - h)
-        self.out_out = (ff - 2 * h * fy + h * h * self.yy) / (1 - h) ** 2
+        off = 1 - 1 / classes
+        self.out_y = (own(f, ones) - h * off * float(target.sum())) / (1 - h)
+        self.out_out = self.ff - 2 * h * own(f, target) + h * h * off * float((target**2).sum())
+        self.out_out /= (1 - h) ** 2
         self.tt = self.ty = self.out_t = 0.0
         texts = problem.texts
         if texts is not None:
             d = texts.shape[1]
-            self.tt = float((texts @ problem.scatter[:d, :d] * texts).sum())
-            self.ty = float((texts.T * problem.between[:d]).sum())
-            self.out_t = (float((texts.T * seen[:d]).sum()) - h * self.ty) / (1 - h)
+            t = texts @ means[:d]
+            self.tt = product(t, t, float((texts @ problem.scatter[:d, :d] * texts).sum()))
+            self.ty = own(t, ones)
+            both = product(f, t, float((texts.T * seen[:d]).sum()))
+            self.out_t = (both - h * own(t, target)) / (1 - h)
 
     @property
     def text_alone(self) -> float:
@@ -369,7 +400,7 @@ class _Fit:
         if not self.yy > 0:  # a single class
             return 1.0, self.text_alone, 1.0
         if self.untold:
-            return (1.0, 0.0, 1.0) if self.texts is None else (_LEAST, self.text_alone, 1.0)
+            return (1.0, 0.0, 1.0) if self.texts is None else (self.least, self.text_alone, 1.0)
         fitted = max(self.ty / self.tt, 0.0) if self.tt > 0 else 0.0
         texts_only = 1 - self.ty * fitted / self.yy
         determinant = self.out_out * self.tt - self.out_t**2
@@ -378,18 +409,37 @@ class _Fit:
             text = (self.ty * self.out_out - self.out_y * self.out_t) / determinant
             if pictures > 0 and text > 0:
                 error = 1 - (pictures * self.out_y + text * self.ty) / self.yy
-                return max(pictures, _LEAST), text, error
+                return max(pictures, self.least), text, error
         if self.out_out > 0 and self.out_y > 0:
             pictures = self.out_y / self.out_out
             pictures_only = 1 - pictures * self.out_y / self.yy
             if pictures_only < texts_only - _TIE:
-                return max(pictures, _LEAST), 0.0, pictures_only
+                return max(pictures, self.least), 0.0, pictures_only
         if self.texts is not None:
-            return _LEAST, self.text_alone, texts_only
+            return self.least, self.text_alone, texts_only
         return 1.0, 0.0, 1.0
 
 
-def _discriminant(problem: _Problem, weight: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+def _told(problem: _Problem, weight: Tensor, freedom: float) -> Tensor:
+    """How much the scores of a class tell, (classes,), at most 1: what they are multiplied by.
+
+    The mean of n pictures is the class's own and noise / n. Where pictures are few the scores of a
+    class vary with the noise, and would win by chance: all are brought to vary the same.
+    """
+    counts, n, classes = problem.counts, problem.pictures, len(problem.counts)
+    lengths = (weight * problem.means).sum(0) * (classes / n)  # of the means, squared
+    noise = (freedom - float((counts * lengths).sum())) / max(n - classes, 1.0)
+    sure = counts / (counts + _FEW)
+    signal = float((sure * (lengths - noise / counts)).sum() / sure.sum())
+    if not (signal > 0 and noise > 0):
+        return torch.ones_like(counts)
+    told = (counts / (counts + noise / signal)).sqrt()
+    return told / told.max()
+
+
+def _discriminant(
+    problem: _Problem, weight: Tensor, seen: Tensor, told: Tensor
+) -> tuple[Tensor, Tensor]:
     """Discriminant analysis from the ridge solution W and S W, at its scale: weight, bias.
 
     The scatter within classes is S less that of the class means M, counted N times: with
@@ -402,8 +452,9 @@ def _discriminant(problem: _Problem, weight: Tensor, seen: Tensor) -> tuple[Tens
     identity = torch.eye(len(counts), dtype=torch.float64, device=counts.device)
     turn = torch.linalg.inv(identity - inner).to(solved)
     lda = solved @ turn
-    bias = -0.5 * (means * lda).sum(0)
-    spread, lda_spread = (weight * seen).sum(), (lda * (seen / share @ turn)).sum()
+    bias = -0.5 * told**2 * (means * lda).sum(0)
+    lda, weight = told * lda, told * weight
+    spread, lda_spread = (weight * told * seen).sum(), (lda * told * (seen / share @ turn)).sum()
     scale = math.sqrt(float(spread / lda_spread)) if spread > 0 and lda_spread > 0 else math.inf
     if not math.isfinite(scale):
         return weight, torch.zeros_like(bias)
