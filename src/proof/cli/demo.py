@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-_METHODS = ("zero-shot", "simplecil", "proof")
+_METHODS = ("zero-shot", "simplecil", "proof", "analytic:features=1024")
 
 
 def demo(
@@ -17,7 +17,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Training seed.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "auto",
 ) -> None:
-    """Learn 100 classes of real pictures, ten at a time, and compare three methods.
+    """Learn 100 classes of real pictures, ten at a time, and compare four methods.
 
     The data are part of CIFAR-100 behind a frozen CLIP ViT-B/16; nothing is downloaded.
 

@@ -42,7 +42,7 @@ def _summary(setting: Setting) -> Table:
     note = f", mean and standard deviation of {setting.seeds} seeds" if setting.seeds > 1 else ""
     title = f"{setting.title}, order seed {setting.first['order_seed']}{note}"
     table = Table(title=Text(title), title_justify="left")
-    table.add_column("method")
+    table.add_column("method", overflow="fold")
     paper = any(entry.published for entry in setting.entries)
     for heading in headings(paper):
         table.add_column(heading, justify="right")
@@ -75,8 +75,9 @@ def cells(entry: Entry, paper: bool) -> list[str]:
 
 
 def _curves(setting: Setting) -> Table:
-    table = Table(title="accuracy in % on all classes seen, after each task", title_justify="left")
-    table.add_column("classes")
+    title = "accuracy in % on all classes seen, after each task"
+    table = Table(title=title, title_justify="left")
+    table.add_column("classes", overflow="fold")
     for count in setting.classes_seen:
         table.add_column(str(count), justify="right")
     for entry in setting.entries:
