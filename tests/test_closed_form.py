@@ -160,7 +160,7 @@ def test_to_predict_takes_the_solution_alone() -> None:
     images, codes, texts = pictures(5, 20)
     learner = taught(task_of(images, codes, texts))
     features, d = 8 + 8 * 9 // 2, 8  # all there are
-    of_solution = features * 5 + features + 5 + 7
+    of_solution = features * 5 + features + 5 + 5 + 7
     assert learner.inference_parameters == of_solution + 5 * d
     assert learner.total_parameters > features * features / 2 + learner.inference_parameters
 

@@ -341,15 +341,29 @@ def test_an_array_gives_labels_and_a_list_gives_predictions() -> None:
     assert named == sorted(named, key=lambda pair: -pair[1])
 
 
-def test_an_explanation_says_what_each_matching_voted() -> None:
-    classifier = taught("proof")
+@pytest.mark.parametrize(
+    ("method", "parts"),
+    [
+        ("proof", {"projected", "visual", "textual"}),
+        ("analytic:features=40", {"pictures", "names"}),
+    ],
+)
+def test_an_explanation_says_what_each_matching_voted(method: str, parts: set[str]) -> None:
+    classifier = taught(method)
     found = classifier.explain(IMAGES[0])
-    assert set(found.votes) == {"projected", "visual", "textual"}
+    assert set(found.votes) == parts
     assert found.classes[0] == found.prediction.label == classifier.predict(IMAGES[0]).label
     totals = [sum(vote[place] for vote in found.votes.values()) for place in range(5)]
     assert totals == sorted(totals, reverse=True), "their sum decides"
     assert found.prediction.label in str(found)
-    assert "visual" in str(found)
+    assert all(part in str(found) for part in parts)
+
+
+def test_a_part_that_says_nothing_chooses_nothing() -> None:
+    classifier = Classifier(None, method="analytic:features=40", device="cpu")
+    same = dict.fromkeys(("class 0", "class 1"), torch.ones(16))
+    classifier.learn({name: DATA.train.of((name,)).images for name in same}, texts=same)
+    assert classifier.explain(IMAGES[0]).choices["names"] == "-"
 
 
 def test_an_evaluation_counts_and_names_errors() -> None:

@@ -170,6 +170,7 @@ class Solution:
     weight: Tensor  # (D, classes), of centred features
     bias: Tensor  # (classes,)
     centre: Tensor  # (D,), the mean feature
+    lean: Tensor  # (classes,), how much more the text of a class counts, for want of pictures
     ridge: float
     leverage: float
     error: float  # share of the indicators' variance that leave-one-out does not explain
@@ -182,6 +183,13 @@ class Solution:
         """The pictures' part of the score, (n, classes)."""
         return (features - self.centre) @ self.weight + self.bias
 
+    def text_score(self, z: Tensor, texts: Tensor) -> Tensor:
+        """The texts' part of the score of unit embeddings (n, d), (n, classes)."""
+        scores = self.text_weight * (z @ texts.T)
+        if not self.lean.any():
+            return scores
+        return scores + self.lean * ((z - self.centre[: z.shape[1]]) @ (texts - texts.mean(0)).T)
+
     def tensors(self) -> dict[str, Tensor]:
         """All of it, to keep."""
         numbers = [getattr(self, name) for name in _NUMBERS]
@@ -189,6 +197,7 @@ class Solution:
             "weight": self.weight,
             "bias": self.bias,
             "centre": self.centre,
+            "lean": self.lean,
             "numbers": torch.tensor(numbers, dtype=torch.float64),
         }
 
@@ -198,7 +207,8 @@ class Solution:
         numbers = dict(zip(_NUMBERS, tensors["numbers"].tolist(), strict=True))
         if numbers["ridge"] not in _RIDGES:
             raise ProofError(f"a solution with a ridge of {numbers['ridge']}: there is none such")
-        return cls(tensors["weight"], tensors["bias"], tensors["centre"], **numbers)
+        weight, bias, centre = tensors["weight"], tensors["bias"], tensors["centre"]
+        return cls(weight, bias, centre, tensors["lean"], **numbers)
 
 
 _NUMBERS = (
@@ -324,15 +334,12 @@ def _solve_at(problem: _Problem, ridge: float, rule: str) -> Solution:
     spread = math.sqrt(max(fit.ff, 0.0)) / classes
     if rule != "ridge" and classes > 1 and spread > 0:
         weight, bias = (lda, bias) if rule == "lda" else ((weight + lda) / 2, bias / 2)
-    weight = pictures * weight
-    if problem.texts is not None:
-        # The less pictures tell of a class, the more its text does, up to what it would alone.
-        more = (1 - told) * max(fit.text_alone - text, 0.0)
-        weight[: problem.texts.shape[1]] += problem.texts.T * more
     return Solution(
-        weight=weight.contiguous(),  # as it will be when read back, to the last bit
+        weight=(pictures * weight).contiguous(),  # as it will be when read back, to the last bit
         bias=pictures * bias,
         centre=problem.centre,
+        # The less pictures tell of a class, the more its text does, up to what it would alone.
+        lean=(1 - told) * max(fit.text_alone - text, 0.0),
         ridge=ridge,
         leverage=leverage,
         error=error,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from proof.closed_form import Solution, Sums, pack, unpack
 from proof.errors import ProofError
-from proof.methods.base import Learner, Progress, Scorer
+from proof.methods.base import Learner, Progress, Scorer, Votes
 from proof.probabilities import Scale
 
 _ROWS = 4096  # pictures whose features exist at once
@@ -62,6 +63,9 @@ class SumsLearner(Learner):
 
     def _scorer(self, texts: Tensor | None) -> Scorer:
         return self._score_with(self.solution, self.texts, texts)
+
+    def _voter(self, texts: Tensor | None) -> Callable[[Tensor], Votes]:
+        return self._voter_with(self.solution, self.texts, texts)
 
     @property
     def sums(self) -> Sums:
@@ -161,21 +165,31 @@ class SumsLearner(Learner):
 
     def _score_with(self, solution: Solution, texts: Tensor, named: Tensor | None) -> Scorer:
         """Scores of classes with pictures, then of those that are `named` only."""
-        words = solution.text_weight * texts
-        more = 0 if named is None else len(named)
+        voter = self._voter_with(solution, texts, named)
+        return lambda images: torch.stack([*voter(images).values()]).sum(0).to(torch.float32)
+
+    def _voter_with(
+        self, solution: Solution, texts: Tensor, named: Tensor | None
+    ) -> Callable[[Tensor], Votes]:
+        """What pictures say, and what names do; the score is the sum."""
+        words, more = None, 0
         if named is not None:
             # Beside classes known by name alone, texts count much for all, so that what pictures
             # say is added to zero-shot; and a picture's part is not zero where none could speak.
             named = F.normalize(named.to(texts), dim=1)
             words = (_NAMES * solution.name_weight) * torch.cat([texts, named])
+            more = len(named)
         unseen = solution.spread if self.reads_names else -torch.inf
 
-        def score(images: Tensor) -> Tensor:
+        def vote(images: Tensor) -> Votes:
             z = self._unit(images)
             pictures = F.pad(solution.score(self._features(z)), (0, more), value=unseen)
-            return (pictures + z @ words.T).to(torch.float32)
+            if not self.reads_names:
+                return {"pictures": pictures}
+            names = solution.text_score(z, texts) if words is None else z @ words.T
+            return {"pictures": pictures, "names": names}
 
-        return score
+        return vote
 
     def _forget(self, code: int, images: Tensor | None) -> None:
         sums = self.sums.clone()

@@ -31,5 +31,8 @@ def explanation(
         prediction,
         best,
         {part: tuple(vote[0, codes].tolist()) for part, vote in votes.items()},
-        {part: classes[int(vote[0].argmax())] for part, vote in votes.items()},
+        {
+            part: classes[int(vote[0].argmax())] if vote.min() < vote.max() else "-"
+            for part, vote in votes.items()
+        },
     )

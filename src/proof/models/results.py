@@ -100,7 +100,7 @@ class Explanation:
     prediction: Prediction
     classes: tuple[str, ...]  # the best ones, best first
     votes: dict[str, tuple[float, ...]]  # of each part, class by class
-    choices: dict[str, str]  # the class that each part alone would have chosen
+    choices: dict[str, str]  # the class that each part alone would have chosen; "-": no matter
 
     def __str__(self) -> str:
         width = max(map(len, ("chosen alone", *self.classes)))
