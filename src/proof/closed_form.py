@@ -18,7 +18,7 @@ from torch import Tensor
 
 from proof.errors import ProofError
 
-_BLOCK = 1024  # columns of G that are made at once
+_BLOCK = 768  # columns of G that are made at once
 _STRIPE = 256  # rows of G that are packed at once; models in files are packed so
 
 # --- Features ------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ _NUMBERS = (
 class _Problem:
     """What all ridges have in common."""
 
-    scatter: Tensor  # (D, D), S
+    gram: Tensor  # (D, D)
     between: Tensor  # (D, classes), B
     centre: Tensor
     counts: Tensor
@@ -237,6 +237,11 @@ class _Problem:
     @property
     def pictures(self) -> float:
         return float(self.counts.sum())
+
+    def scatter(self, size: int | None = None) -> Tensor:
+        """S, of the first `size` features or all: made anew, since it is as large as all else."""
+        centre = self.centre[:size]
+        return torch.addr(self.gram[:size, :size], centre, -self.pictures * centre)
 
     @property
     def means(self) -> Tensor:
@@ -295,7 +300,7 @@ def _problem(sums: Sums, texts: Tensor | None) -> _Problem:
     signs = torch.Generator().manual_seed(0)
     probes = torch.randint(0, 2, (len(centre), _PROBES), generator=signs) * 2 - 1
     return _Problem(
-        scatter=torch.addr(sums.gram, centre, -pictures * centre),
+        gram=sums.gram,
         between=(sums.totals - counts[:, None] * centre).T * balance,
         centre=centre,
         counts=counts,
@@ -306,14 +311,16 @@ def _problem(sums: Sums, texts: Tensor | None) -> _Problem:
 
 
 def _solve_at(problem: _Problem, ridge: float, rule: str) -> Solution:
-    S, B, n = problem.scatter, problem.between, problem.pictures
+    B, n = problem.between, problem.pictures
     size, classes = B.shape
-    trace = float(S.diagonal().sum())
+    factor = problem.scatter()
+    trace = float(factor.diagonal().sum())
     penalty = ridge * max(trace, 1e-6) / max(1, min(n - 1, size, _SEARCH))
-    factor = S.clone()
     factor.diagonal().add_(penalty)
     factor, failed = torch.linalg.cholesky_ex(factor)
-    solved = torch.cholesky_solve(torch.cat([B, problem.probes], dim=1), factor)
+    half = torch.cat([B, problem.probes], dim=1)
+    half = torch.linalg.solve_triangular(factor, half, upper=False)  # copies no factor
+    solved = torch.linalg.solve_triangular(factor.mT, half, upper=True)
     del factor
     weight, probed = solved[:, :classes], solved[:, classes:]
     # S W = B - lambda W, and tr(S (S + lambda)^-1) = D - lambda tr((S + lambda)^-1).
@@ -324,16 +331,14 @@ def _solve_at(problem: _Problem, ridge: float, rule: str) -> Solution:
         leverage = 1.0  # not to be trusted, whatever came out
     leverage = min(max(leverage, 0.0), 1.0)
     told = _told(problem, weight, freedom)
-    lda, bias = weight, weight.new_zeros(classes)
-    if rule != "ridge" and classes > 1:
-        lda, bias = _discriminant(problem, weight, seen, told)
-    weight = weight * told
-    fit = _Fit(problem, weight, seen * told, leverage, told)
+    fit = _Fit(problem, told * weight, told * seen, leverage, told)
     pictures, text, error = fit.stack()
 
     spread = math.sqrt(max(fit.ff, 0.0)) / classes
+    lda, bias = told * weight, weight.new_zeros(classes)
     if rule != "ridge" and classes > 1 and spread > 0:
-        weight, bias = (lda, bias) if rule == "lda" else ((weight + lda) / 2, bias / 2)
+        lda, bias = _discriminant(problem, weight, seen, told)
+    weight, bias = (lda, bias) if rule == "lda" else ((told * weight + lda) / 2, bias / 2)
     return Solution(
         weight=(pictures * weight).contiguous(),  # as it will be when read back, to the last bit
         bias=pictures * bias,
@@ -388,7 +393,7 @@ class _Fit:
         if texts is not None:
             d = texts.shape[1]
             t = texts @ means[:d]
-            self.tt = product(t, t, float((texts @ problem.scatter[:d, :d] * texts).sum()))
+            self.tt = product(t, t, float((texts @ problem.scatter(d) * texts).sum()))
             self.ty = own(t, ones)
             both = product(f, t, float((texts.T * seen[:d]).sum()))
             self.out_t = (both - h * own(t, target)) / (1 - h)
