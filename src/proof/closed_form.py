@@ -244,9 +244,14 @@ class _Problem:
         return torch.addr(self.gram[:size, :size], centre, -self.pictures * centre)
 
     @property
+    def share(self) -> float:
+        """Pictures a class, on average."""
+        return self.pictures / len(self.counts)
+
+    @property
     def means(self) -> Tensor:
         """Of the classes, less the centre, (D, classes): B counts all classes the same."""
-        return self.between * (len(self.counts) / self.pictures)
+        return self.between / self.share
 
 
 def solve(
@@ -331,14 +336,15 @@ def _solve_at(problem: _Problem, ridge: float, rule: str) -> Solution:
         leverage = 1.0  # not to be trusted, whatever came out
     leverage = min(max(leverage, 0.0), 1.0)
     told = _told(problem, weight, freedom)
-    fit = _Fit(problem, told * weight, told * seen, leverage, told)
+    scaled = told * weight
+    fit = _Fit(problem, scaled, told * seen, leverage, told)
     pictures, text, error = fit.stack()
 
     spread = math.sqrt(max(fit.ff, 0.0)) / classes
-    lda, bias = told * weight, weight.new_zeros(classes)
+    lda, bias = scaled, weight.new_zeros(classes)
     if rule != "ridge" and classes > 1 and spread > 0:
         lda, bias = _discriminant(problem, weight, seen, told)
-    weight, bias = (lda, bias) if rule == "lda" else ((told * weight + lda) / 2, bias / 2)
+    weight, bias = (lda, bias) if rule == "lda" else ((scaled + lda) / 2, bias / 2)
     return Solution(
         weight=(pictures * weight).contiguous(),  # as it will be when read back, to the last bit
         bias=pictures * bias,
@@ -364,10 +370,10 @@ class _Fit:
     ) -> None:
         self.pictures, self.texts = problem.pictures, problem.texts
         self.untold = leverage > _TRUST  # leaving out tells nothing
-        self.least = _LEAST / float((problem.balance * told).max())
         h = min(leverage, _TRUST)
         counts, classes = problem.counts, len(problem.counts)
         means, target = problem.means, problem.balance * told
+        self.least = _LEAST / float(target.max())
 
         def product(one: Tensor, two: Tensor, summed: float) -> float:
             """Of two scores, over all classes: `one`, `two` (classes, classes) are those of class
@@ -439,7 +445,7 @@ def _told(problem: _Problem, weight: Tensor, freedom: float) -> Tensor:
     class vary with the noise, and would win by chance: all are brought to vary the same.
     """
     counts, n, classes = problem.counts, problem.pictures, len(problem.counts)
-    lengths = (weight * problem.means).sum(0) * (classes / n)  # of the means, squared
+    lengths = (weight * problem.means).sum(0) / problem.share  # of the means, squared
     noise = (freedom - float((counts * lengths).sum())) / max(n - classes, 1.0)
     sure = counts / (counts + _FEW)
     signal = float((sure * (lengths - noise / counts)).sum() / sure.sum())
@@ -458,8 +464,8 @@ def _discriminant(
     A = S + lambda, (A - M N M^T)^-1 M = A^-1 M (I - N M^T A^-1 M)^-1.
     """
     counts = problem.counts.double()
-    share = problem.pictures / len(counts)  # B is M times this
-    means, solved = problem.between / share, weight / share
+    share, means = problem.share, problem.means
+    solved = weight / share
     inner = counts[:, None] * (means.T @ solved).double()
     identity = torch.eye(len(counts), dtype=torch.float64, device=counts.device)
     turn = torch.linalg.inv(identity - inner).to(solved)

@@ -136,6 +136,15 @@ class Embeddings:
             save_file(tensors, partial, metadata=metadata)
 
 
+def holds_embeddings(source: str) -> bool:
+    """Whether this names an embeddings file or built-in data, and no pictures.
+
+    >>> holds_embeddings("photos.safetensors"), holds_embeddings("cifar100-small")
+    (True, True)
+    """
+    return source.endswith(".safetensors") or source in builtin_data()
+
+
 def builtin_data() -> list[str]:
     """The names of the data inside the package.
 

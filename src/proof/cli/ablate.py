@@ -47,7 +47,7 @@ def ablate(
     exemplars: runs.Exemplars = "20/class",
     order_seed: runs.OrderSeed = 1993,
     seeds: runs.Seeds = "0",
-    device: runs.Device = "auto",
+    device: source.Device = "auto",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -77,7 +77,6 @@ def ablate(
     """Run an ablation of the paper: a table, and with -o one figure."""
     from proof.exemplars import Budget
     from proof.grid import Plan
-    from proof.plugins import load_plugin
     from proof.records import RecordStore
     from proof.reports.ablations import Result, print_result
 
@@ -87,8 +86,7 @@ def ablate(
     _check(name, ablation, data, encoders, cuts)
     if output:
         check_writable(output / f"{name}.png")
-    for path in plugin or []:
-        load_plugin(path)
+    source.load_plugins(plugin)
     budget, training_seeds = Budget.parse(exemplars), runs.read_list(seeds, "--seeds", int)
     pictures = source.PictureOptions(
         None, preprocess, device, test_fraction, split_seed, classes, templates, strict

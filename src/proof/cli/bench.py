@@ -40,7 +40,7 @@ def bench(
     seeds: runs.Seeds = "0",
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs a task.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
-    device: runs.Device = "auto",
+    device: source.Device = "auto",
     pairs: Annotated[
         Path | None,
         typer.Option(
@@ -84,7 +84,6 @@ def bench(
     """Run methods over a stream of classes and print a table and the curves."""
     from proof.exemplars import Budget
     from proof.grid import Plan
-    from proof.plugins import load_plugin
     from proof.records import RecordStore, write_json
     from proof.reports import curves, style, tables
     from proof.streams import Stream, task_sizes
@@ -99,8 +98,7 @@ def bench(
     for target in (json_file, plot, out / "record" if out else None):
         if target:
             check_writable(target)
-    for path in plugin or []:
-        load_plugin(path)
+    source.load_plugins(plugin)
     tracked = start_tracking(track) if track else None
     runs.check_once(data, f"DATA {' '.join(data)}")
     specs = runs.read_list(methods, "--methods", str)

@@ -37,7 +37,7 @@ def forget(
     ] = False,
     yes: _Yes = False,
     encoder: models.Elsewhere = None,
-    device: models.Device = "auto",
+    device: source.Device = "auto",
     plugin: source.Plugin = None,
 ) -> None:
     """Forget a class, or all pictures that are kept. The earlier versions are removed too.
@@ -110,7 +110,7 @@ def merge(
         Path,
         typer.Option("--output", "-o", metavar="MODEL", help="What to write; may be the first."),
     ],
-    device: models.Device = "auto",
+    device: source.Device = "auto",
     plugin: source.Plugin = None,
 ) -> None:
     """Make one model of several: it knows what each of them was taught.

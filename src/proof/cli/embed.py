@@ -19,7 +19,7 @@ def embed(
     ],
     encoder: source.EncoderName = None,
     preprocess: source.Preprocess = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    device: source.Device = "auto",
     test_fraction: source.TestFraction = None,
     split_seed: source.SplitSeed = None,
     classes: source.Classes = None,
@@ -36,13 +36,10 @@ def embed(
 
       proof embed photos/ --encoder ViT-B-16/laion400m_e32 -o photos.safetensors
     """
-    from proof.plugins import load_plugin
-
     if output.suffix != ".safetensors":
         raise ProofError(f"-o {output}: expected a name that ends in .safetensors")
     check_writable(output)
-    for path in plugin or []:
-        load_plugin(path)
+    source.load_plugins(plugin)
     embeddings = source.load(
         data,
         source.PictureOptions(

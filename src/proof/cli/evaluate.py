@@ -23,7 +23,7 @@ def evaluate(
     ] = None,
     json: models.Json = False,
     encoder: models.Elsewhere = None,
-    device: models.Device = "auto",
+    device: source.Device = "auto",
     plugin: source.Plugin = None,
 ) -> None:
     """Measure a model: accuracy, the worst classes, what is taken for what, calibration.

@@ -41,14 +41,7 @@ def learn(
         list[str] | None,
         typer.Option(metavar="LABEL", help="A class to know by its name alone; may be repeated."),
     ] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="ARCHITECTURE/TAG of open_clip, ARCHITECTURE/FILE, hf-hub:..., local-dir:..., "
-            "onnx:FOLDER.",
-            show_default="ViT-B-16/laion400m_e32",
-        ),
-    ] = None,
+    encoder: source.EncoderName = None,
     method: Annotated[
         str | None,
         typer.Option(
@@ -72,7 +65,7 @@ def learn(
     ] = None,
     preprocess: source.Preprocess = None,
     seed: Annotated[int | None, typer.Option(help="Training seed.", show_default="0")] = None,
-    device: models.Device = "auto",
+    device: source.Device = "auto",
     plugin: source.Plugin = None,
 ) -> None:
     """Teach new classes, or more pictures of known ones. Makes the model where there is none.
@@ -103,10 +96,7 @@ def learn(
         "seed": seed,
     }
     given = {key: value for key, value in choices.items() if value is not None}
-    from proof.plugins import load_plugin
-
-    for path in plugin or []:
-        load_plugin(path)
+    source.load_plugins(plugin)
     with models.changing(model):
         new = not model.exists()
         if new:
@@ -162,14 +152,12 @@ def _make(
 ) -> Classifier:
     """A new model. One that begins with embeddings has the encoder that they were made with, where
     they say which."""
-    from proof.embeddings import Embeddings, builtin_data
+    from proof.embeddings import Embeddings, holds_embeddings
     from proof.encoders import DEFAULT
     from proof.models.classifier import Classifier
 
     first = lessons[0]
-    if not isinstance(first, str) or not (
-        first.endswith(".safetensors") or first in builtin_data()
-    ):
+    if not isinstance(first, str) or not holds_embeddings(first):
         return Classifier(encoder or DEFAULT, device=device, **given)
     if encoder is not None or "preprocess" in given:
         raise ProofError(

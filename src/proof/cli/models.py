@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from proof.cli.progress import Bar
+from proof.cli.source import load_plugins
 from proof.errors import ProofError
 from proof.reports.formats import printable
 
@@ -65,7 +66,6 @@ Model = Annotated[
         autocompletion=complete_model,
     ),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Elsewhere = Annotated[
     str | None,
     typer.Option(
@@ -103,10 +103,8 @@ def load(
     """The model in a file; `encoder` is its own, where that is called otherwise here."""
     check_name(model)
     from proof.models.classifier import load as load_model
-    from proof.plugins import load_plugin
 
-    for path in plugins:
-        load_plugin(path)
+    load_plugins(plugins)
     if encoder is None:
         return load_model(model, device=device)
     from proof.encoders import load_encoder

@@ -54,7 +54,7 @@ def predict(
         bool, typer.Option("--strict", help="Status 1 where a picture is broken.")
     ] = False,
     encoder: models.Elsewhere = None,
-    device: models.Device = "auto",
+    device: source.Device = "auto",
     plugin: source.Plugin = None,
 ) -> None:
     """Say what pictures show: the label, its probability, and the runners-up.

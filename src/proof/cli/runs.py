@@ -22,7 +22,6 @@ Exemplars = Annotated[
 ]
 OrderSeed = Annotated[int, typer.Option(help="Shuffles the order of the classes.")]
 Seeds = Annotated[str, typer.Option(help="Training seeds: 0,1,2 gives mean and deviation.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Jobs = Annotated[
     int | None,
     typer.Option(

@@ -63,6 +63,7 @@ Plugin = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE", help="A Python file with your own method or encoder."),
 ]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at a picture that is broken.")]
 
 
@@ -89,12 +90,20 @@ class PictureOptions:
         return [*found, "--strict"] if self.strict else found
 
 
+def load_plugins(paths: Sequence[Path] | None) -> None:
+    """Run the user's own files, so that their methods and encoders are known."""
+    from proof.plugins import load_plugin
+
+    for path in paths or []:
+        load_plugin(path)
+
+
 def load(data: str, options: PictureOptions, check: Check | None = None) -> Embeddings:
     """Embeddings of DATA: read where it is an embeddings file, else encoded. `check` is called
     before that takes its time."""
-    from proof.embeddings import Embeddings, builtin_data
+    from proof.embeddings import Embeddings, holds_embeddings
 
-    if data.endswith(".safetensors") or data in builtin_data():
+    if holds_embeddings(data):
         if given := options.given():
             raise ProofError(f"{given[0]} is for pictures: '{data}' holds embeddings already")
         return Embeddings.load(data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -128,6 +128,11 @@ class Learner(ABC):
         old = set(self.classes)
         self.classes += [name for name in task.classes if name not in old]
         self._named = {name: text for name, text in texts.items() if name not in code_of}
+
+    def _codes_of(self, labels: Sequence[str]) -> Tensor:
+        """The codes of classes that were taught, (n,)."""
+        code_of = {name: code for code, name in enumerate(self._taught)}
+        return torch.tensor([code_of[label] for label in labels], device=self.device)
 
     def _check(self, task: Task) -> None:
         names = set(task.classes)

@@ -34,10 +34,8 @@ class SimpleCIL(Learner):
         """Scores of pictures that were taught, each as if it had not been."""
         z = F.normalize(self._take(images), dim=1)
         rows = torch.arange(len(z), device=self.device)
-        codes, columns = (
-            torch.tensor([place[label] for label in labels], device=self.device)
-            for place in ({n: k for k, n in enumerate(of)} for of in (self._taught, self.classes))
-        )
+        place = {name: column for column, name in enumerate(self.classes)}
+        codes, columns = self._codes_of(labels), [place[label] for label in labels]
         counts = self._counts[codes][:, None]
         others = (self.prototypes[codes] * counts - z) / (counts - 1).clamp_min(1)
         scores = self.scores(images)

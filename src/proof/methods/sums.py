@@ -106,11 +106,9 @@ class SumsLearner(Learner):
     def recall(self, images: Tensor, labels: list[str]) -> None:
         """Take all pictures that were taught (n, d) for the sums, where a file left these out; a
         few pictures take less room."""
-        code_of = {name: code for code, name in enumerate(self._taught)}
         if Counter(labels) != Counter(dict(zip(self._taught, self._counts.tolist(), strict=True))):
             raise ProofError("the pictures that are kept are not those that were taught")
-        codes = torch.tensor([code_of[label] for label in labels], device=self.device)
-        self._pictures, self._sums = (self._take(images), codes), None
+        self._pictures, self._sums = (self._take(images), self._codes_of(labels)), None
 
     def unlearn(self, images: Tensor, labels: list[str]) -> None:
         """Take pictures (n, d) that were taught out of the sums again, as if they had never been.
@@ -122,8 +120,7 @@ class SumsLearner(Learner):
                 f"cannot unlearn {Counter(labels)[name]} pictures of '{name}': it was taught "
                 f"{self.pictures.get(name, 0)}"
             )
-        code_of = {name: code for code, name in enumerate(self._taught)}
-        codes = torch.tensor([code_of[label] for label in labels], device=self.device)
+        codes = self._codes_of(labels)
         sums, texts = self.sums.clone(), self.texts
         self._add(sums, self._take(images), codes, sign=-1)
         self._counts = self._counts - codes.bincount(minlength=self.known)
@@ -139,8 +136,7 @@ class SumsLearner(Learner):
         """Scores of pictures that were taught, as if they had not been: in a few parts, each is
         taken out of the sums, and what is left judges it."""
         images = self._take(images)
-        code_of = {name: code for code, name in enumerate(self._taught)}
-        codes = torch.tensor([code_of[label] for label in labels], device=self.device)
+        codes = self._codes_of(labels)
         fold = _rank_in_class(codes) % _FOLDS
         scores = torch.zeros(len(images), self.known, device=self.device)
         for part in range(_FOLDS):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from proof.datasets import Dataset, open_dataset
 from proof.datasets.folders import pictures_below
-from proof.embeddings import Embeddings, builtin_data
+from proof.embeddings import Embeddings, holds_embeddings
 from proof.encoders import Encoder
 from proof.encoding import Broken, encode_pictures
 from proof.errors import InputError, ProofError
@@ -133,7 +133,7 @@ def check_label(label: Any) -> None:
 
 
 def _opened(source: str) -> Embeddings | Dataset:
-    if source.endswith(".safetensors") or source in builtin_data():
+    if holds_embeddings(source):
         return Embeddings.load(source)
     return open_dataset(source, test_fraction=0.0)
 

@@ -71,9 +71,8 @@ class Result:
         first = self.settings[0].first
         parts = {"data": first["data"], "protocol": first["protocol"]}
         parts.pop(self.ablation.varies, None)
-        seeds = self.settings[0].seeds
-        note = f", mean and standard deviation of {seeds} seeds" if seeds > 1 else ""
-        return f"{', '.join(parts.values())}, order seed {first['order_seed']}{note}"
+        note = f"order seed {first['order_seed']}{self.settings[0].mean_of}"
+        return f"{', '.join(parts.values())}, {note}"
 
     @property
     def published(self) -> bool:

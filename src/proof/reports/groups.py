@@ -136,6 +136,11 @@ class Setting:
         return list(accumulate(self.first["sizes"]))
 
     @property
+    def mean_of(self) -> str:
+        """What a title adds where numbers are means."""
+        return f", mean and standard deviation of {self.seeds} seeds" if self.seeds > 1 else ""
+
+    @property
     def seeds(self) -> int:
         """The most seeds that a method was run with."""
         return max(len(entry.records) for entry in self.entries)

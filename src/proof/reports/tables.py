@@ -39,8 +39,7 @@ def with_deviation(value: tuple[float, float] | None, seeds: int, digits: int = 
 
 
 def _summary(setting: Setting) -> Table:
-    note = f", mean and standard deviation of {setting.seeds} seeds" if setting.seeds > 1 else ""
-    title = f"{setting.title}, order seed {setting.first['order_seed']}{note}"
+    title = f"{setting.title}, order seed {setting.first['order_seed']}{setting.mean_of}"
     table = Table(title=Text(title), title_justify="left")
     table.add_column("method", overflow="fold")
     paper = any(entry.published for entry in setting.entries)

@@ -7,13 +7,14 @@ import io
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from PIL import Image
 
 from proof.datasets import Dataset
 from proof.errors import ProofError
-from proof.pictures.decode import BrokenPicture, decode, resize_pixels
+from proof.pictures.decode import BrokenPicture
 from proof.pictures.preprocessing import Preprocessing
-from proof.pictures.reader import Picture, plain, read_file
+from proof.pictures.reader import Picture, Reader, plain
 from proof.reports.confusions import shown_classes
 
 if TYPE_CHECKING:
@@ -70,10 +71,11 @@ def _of_classes(dataset: Dataset, names: Collection[str]) -> dict[str, str]:
 
 
 def _small(picture: Picture) -> str:
-    given = plain(picture)
-    if isinstance(given, str):
-        given, _ = read_file(given)
-    pixels = decode(given, _SMALL) if isinstance(given, bytes) else resize_pixels(given, _SMALL)
+    rows = np.empty((1, _SIDE, _SIDE, 3), np.uint8)
+    reader = Reader(_SMALL, rows)
+    reason = reader.read([plain(picture)]).broken.get(0) or reader.decode([(0, 0)])[0]
+    if reason:
+        raise BrokenPicture(reason)
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG", quality=75)
+    Image.fromarray(rows[0]).save(file, "JPEG", quality=75)
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
