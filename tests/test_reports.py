@@ -176,6 +176,17 @@ def test_the_same_records_give_the_same_figure(records: list[Record], tmp_path: 
     assert f"(+{last[-1] - last[-2]:.1f})" in first, "the gap to the runner-up"
 
 
+@pytest.mark.parametrize(("most", "start"), [(2_000, 0), (100_000, 0), (1_000_001, 1_000)])
+def test_what_is_kept_has_a_scale_that_shows_the_least(
+    records: list[Record], most: int, start: int
+) -> None:
+    small, large = records[0], changed(records[2], total_parameters=most)
+    few = changed(small, inference_parameters=1_500, total_parameters=1_600)
+    [setting] = settings_of([few, large])
+    assert setting.kept_from == start
+    assert ("logarithmic" in page([setting]).partition("What is kept")[2][:400]) == (start > 0)
+
+
 def test_old_records_have_a_page_too() -> None:
     """Those of docs/ were made before records told of confusions and of what is kept."""
     old = read_records([REPOSITORY / "docs" / "results" / "cifar100-b0-inc10.json"])

@@ -189,10 +189,11 @@ const FIGURES = {
 
   parameters(setting, plot, width) {
     const methods = [...setting.methods].sort((a, b) => a.total - b.total);
-    const most = Math.max(1, ...methods.map((one) => one.total));
+    const most = Math.max(1, ...methods.map((one) => one.total)), least = setting.kept_from;
+    const share = (count) => (least ? Math.log(Math.max(count, least) / least) / Math.log(most / least) : count / most);
     const row = 46, svg = frame(width, methods.length * row, "Numbers kept by each method.");
     const marks = methods.map((one, i) => {
-      const kept = (one.inference / most) * (width - 2), all = (one.total / most) * (width - 2);
+      const kept = share(one.inference) * (width - 2), all = share(one.total) * (width - 2);
       const dropped = one.total - one.inference;
       const text = `${short(one.inference)} kept` + (dropped ? `, ${short(dropped)} only while learning` : "") +
         `, ${short(one.bytes)}B a class`;

@@ -122,11 +122,17 @@ def _parameters(setting: Setting, labels: Sequence[str]) -> Figure:
         axes.barh(
             row, total - kept, left=kept, color=colour, alpha=0.25, hatch="///", edgecolor=colour
         )
-        axes.annotate(f"  {kept:.2f} M", (total, row), va="center")
+        of = f" of {total:.3g}" if total > kept else ""
+        axes.annotate(f"  {kept:.3g}{of} M", (total, row), va="center")
     axes.set_yticks(range(len(entries)), [plain(entry.label) for entry in entries])
-    axes.set_xlabel("million numbers (shaded: only while learning)")
+    scale = ""
+    if setting.kept_from:
+        axes.set_xscale("log")
+        axes.set_xlim(left=setting.kept_from / 1e6)
+        scale = ", logarithmic"
+    axes.set_xlabel(f"million numbers{scale} (shaded: only while learning)")
     axes.set_title(plain(setting.title), loc="left", fontsize=11)
-    axes.margins(x=0.12)
+    axes.margins(x=0.2)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -134,6 +135,14 @@ class Setting:
     def classes_seen(self) -> list[int]:
         """How many classes were known after each task."""
         return list(accumulate(self.first["sizes"]))
+
+    @property
+    def kept_from(self) -> float:
+        """Where the scale of what methods keep begins: at 0, or at a power of ten, from where it is
+        logarithmic, because some keep a hundred times as much as others."""
+        keys = ("inference_parameters", "total_parameters")
+        least, most = ([entry.number(key) or 1 for entry in self.entries] for key in keys)
+        return 0.0 if max(most) <= 100 * min(least) else 10.0 ** math.floor(math.log10(min(least)))
 
     @property
     def mean_of(self) -> str:

@@ -115,6 +115,7 @@ def _data(setting: Setting, labels: list[str]) -> dict[str, Any]:
     return {
         "seen": setting.classes_seen,
         "zero_shot": setting.zero_shot,
+        "kept_from": setting.kept_from,
         "methods": [_method(entry, labels) for entry in setting.entries],
     }
 

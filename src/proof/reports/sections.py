@@ -243,7 +243,7 @@ def _figures(setting: Setting) -> Iterable[tuple[str, str, str]]:
             "What is kept",
             "Numbers that a method holds beside the frozen encoder after the last task: solid is "
             "needed to predict, shaded only while learning goes on. Bytes a class count the "
-            "exemplars.",
+            "exemplars." + (" The scale is logarithmic." if setting.kept_from else ""),
         )
     devices = dict.fromkeys(
         str(record.get("device") or "an unknown device")
