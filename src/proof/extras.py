@@ -1,4 +1,4 @@
-"""Packages that only ONNX encoders need."""
+"""Packages that not everybody needs: they are imported where they are used, and not before."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 from proof.errors import ProofError
 
 
-def import_extra(module: str) -> Any:
-    """A package of the extra `onnx`."""
+def import_extra(module: str, extra: str, what: str) -> Any:
+    """A package, or a part of one, of the extra `extra`, which `what` needs."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
+        package = module.partition(".")[0]
         raise ProofError(
-            f"an ONNX encoder needs {module} ({error}): pip install 'proof-vlm[onnx]'"
+            f"{what} needs the package {package} ({error}): pip install 'proof-vlm[{extra}]'"
         ) from None

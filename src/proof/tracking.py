@@ -6,7 +6,6 @@ and whether it goes over a network, is said to it as to any program that uses it
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 import threading
@@ -14,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from proof.errors import ProofError
+from proof.extras import import_extra
 from proof.runs import Record
 
 _PROJECT = "proof"
@@ -27,12 +27,7 @@ def start_tracking(name: str) -> Callable[[Record], None]:
     if name not in TRACKERS:
         raise ProofError(f"--track {name}: expected one of {', '.join(TRACKERS)}")
     module, send = TRACKERS[name]
-    try:
-        package = importlib.import_module(module)
-    except ImportError as error:
-        raise ProofError(
-            f"--track {name} needs a package ({error}): pip install 'proof-vlm[{name}]'"
-        ) from None
+    package = import_extra(module, name, f"--track {name}")
     one_at_a_time = threading.Lock()  # trackers know one run under way
 
     def track(record: Record) -> None:

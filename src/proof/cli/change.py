@@ -50,7 +50,8 @@ def forget(
 
       proof forget kitchen.proof --exemplars
     """
-    from proof.reports.card import many, read_card
+    from proof.reports.card import read_card
+    from proof.words import many
 
     if exemplars == (label is not None):
         raise ProofError("forget what? Give the LABEL of a class, or --exemplars")

@@ -87,7 +87,8 @@ def check_name(model: Path) -> None:
 def check_label(model: Path, label: str) -> None:
     """Find out before anything is loaded or asked that a model has no such class."""
     check_name(model)
-    from proof.reports.card import labels_of, some
+    from proof.reports.card import labels_of
+    from proof.words import some
 
     labels = labels_of(model)
     if label in labels:
@@ -183,8 +184,9 @@ def json_text(value: object) -> str:
 
 def tell_what_it_knows(model: Path, seconds: float | None = None) -> None:
     """The last line of a change."""
-    from proof.reports.card import accuracy_text, many, read_card
+    from proof.reports.card import accuracy_text, read_card
     from proof.reports.formats import size_text
+    from proof.words import many
 
     card = read_card(model)
     took = "" if seconds is None else f", {seconds:.1f} s"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, overload
 
 from proof.datasets.splits import cut
 from proof.errors import ProofError
+from proof.words import quoted
 
 if TYPE_CHECKING:
     from proof.pictures.reader import Picture
@@ -123,11 +124,6 @@ def check_template(template: str) -> None:
         raise ProofError(f"template '{template}' needs one {{}} where the name goes")
 
 
-def need(module: str, what: str) -> ProofError:
-    """The error where an optional package is missing."""
-    return ProofError(f"{what} needs the package {module}: pip install 'proof-vlm[data]'")
-
-
 def readable(label: str) -> str:
     """A folder's name as a person would write it.
 
@@ -176,7 +172,8 @@ def choose_classes(
         label = find(line)
         if label is None:
             near = difflib.get_close_matches(line, [*names.values(), *names], n=3)
-            hint = f"did you mean '{near[0]}'?" if near else f"there are {_some(names.values())}"
+            known = quoted(sorted(names.values()))
+            hint = f"did you mean '{near[0]}'?" if near else f"there are {known}"
             raise ProofError(f"{path}: there is no class '{line}': {hint}")
         if label in labels:
             raise ProofError(f"{path}: class '{line}' stands there twice")
@@ -278,8 +275,3 @@ def _check_training(
             f"'{first}' ({tested[first]} for testing): add some, or choose the classes with a "
             f"list (--classes FILE)"
         )
-
-
-def _some(names: Iterable[str]) -> str:
-    every = sorted(names)
-    return ", ".join(f"'{name}'" for name in every[:5]) + (", ..." if len(every) > 5 else "")

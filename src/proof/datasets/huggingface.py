@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from proof.datasets.base import PARTS, TEST, TRAIN, VALIDATION, Lazy, Listing, need
+from proof.datasets.base import PARTS, TEST, TRAIN, VALIDATION, Lazy, Listing
 from proof.datasets.tables import content_name
 from proof.errors import ProofError
+from proof.extras import import_extra
 
 if TYPE_CHECKING:
     from proof.pictures.reader import Picture
@@ -61,10 +62,7 @@ class Source:
 
 def read_hugging_face(source: Source, *, download: bool) -> Listing:
     """The pictures of a data set, as encoded bytes or paths, fetched when they are asked for."""
-    try:
-        import datasets
-    except ImportError:
-        raise need("datasets", f"{source}") from None
+    datasets = import_extra("datasets", "data", f"{source}")
     loaded = _load(datasets, source, download)
     splits: dict[str, Any] = dict(loaded) if isinstance(loaded, dict) else {TRAIN: loaded}
     training, testing = _choose_splits(source, splits)

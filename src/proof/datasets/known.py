@@ -23,9 +23,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from proof.datasets.base import DEFAULT_TEMPLATES, need
+from proof.datasets.base import DEFAULT_TEMPLATES
 from proof.datasets.folders import look
 from proof.errors import ProofError
+from proof.extras import import_extra
 
 OFFICIAL, FRACTION = "official", "fraction"
 # Those whose addresses torchvision can still use. Stanford Cars and SUN397 are gone from theirs.
@@ -198,10 +199,7 @@ def check_md5(path: Path, md5: str, progress: Callable[[int], None] | None = Non
 
 def fetch(what: Known, root: Path) -> None:
     """Download a data set with torchvision. It is there whole afterwards, or not at all."""
-    try:
-        import torchvision
-    except ImportError:
-        raise need("torchvision", f"downloading {what.name}") from None
+    torchvision = import_extra("torchvision", "data", f"downloading {what.name}")
     made = not root.exists()
     try:
         root.mkdir(parents=True, exist_ok=True)

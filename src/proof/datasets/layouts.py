@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from proof.datasets.base import TEST, TRAIN, Lazy, Listing, class_names_of, need
+from proof.datasets.base import TEST, TRAIN, Lazy, Listing, class_names_of
 from proof.datasets.folders import (
     look,
     part_folders,
@@ -22,6 +22,7 @@ from proof.datasets.folders import (
 )
 from proof.datasets.known import FRACTION, OFFICIAL, Known
 from proof.errors import ProofError
+from proof.extras import import_extra
 
 if TYPE_CHECKING:
     from proof.pictures.reader import Picture
@@ -241,10 +242,7 @@ def _read_food101(what: Known, base: Path) -> Listing:
 
 
 def _read_cars(what: Known, base: Path) -> Listing:
-    try:
-        from scipy.io import loadmat
-    except ImportError:
-        raise need("scipy", f"reading the official lists of {what.name}") from None
+    loadmat = import_extra("scipy.io", "data", f"reading the lists of {what.name}").loadmat
 
     def read(path: Path, key: str) -> Any:
         try:
@@ -276,17 +274,14 @@ def _is_cifar100(base: Path) -> bool:
 
 
 def _read_cifar100(what: Known, base: Path) -> Listing:
-    try:
-        from torchvision.datasets import CIFAR100
-    except ImportError:
-        raise need("torchvision", f"reading the official files of {what.name}") from None
+    torchvision = import_extra("torchvision.datasets", "data", f"reading the files of {what.name}")
     pictures: list[Picture] = []
     labels: list[str] = []
     names: list[str] = []
     parts: list[str] = []
     for part in (TRAIN, TEST):
         try:  # the files are pickles: torchvision opens them only if their checksums are right
-            data = CIFAR100(base.parent, train=part == TRAIN)
+            data = torchvision.CIFAR100(base.parent, train=part == TRAIN)
         except RuntimeError as error:
             raise ProofError(f"'{base}': {error}: remove the folder to download it anew") from None
         pictures += list(data.data)

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from proof.datasets.base import PARTS, Lazy, Listing, need
+from proof.datasets.base import PARTS, Lazy, Listing
 from proof.errors import ProofError
+from proof.extras import import_extra
 
 if TYPE_CHECKING:
     from proof.pictures.reader import Picture
@@ -196,11 +197,8 @@ def _inside(path: str, folder: str) -> str:
 
 
 def _read_parquet(path: Path) -> Listing:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise need("pyarrow", f"'{path}'") from None
+    pa = import_extra("pyarrow", "data", f"'{path}'")
+    pq = import_extra("pyarrow.parquet", "data", f"'{path}'")
     folder = str(path.parent.absolute())
     try:
         file = pq.ParquetFile(path)

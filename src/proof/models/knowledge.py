@@ -20,9 +20,10 @@ from proof.methods.base import Learner
 from proof.models.calibration import Calibration
 from proof.models.material import Material, Progress, check_label
 from proof.models.memory import Key, Memory, choose_held_out, keys_of
-from proof.models.results import Forgotten, Lesson, Step, quoted
+from proof.models.results import Forgotten, Lesson, Step
 from proof.probabilities import Scale
 from proof.streams import Task
+from proof.words import quoted
 
 _MOST = 2000  # pictures that a calibration is made on
 

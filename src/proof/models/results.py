@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from proof.words import many, some
+
+CHANGES = ("learn", "merge", "forget")  # what may make a model better or worse
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -40,10 +44,10 @@ class Lesson:
     broken: list[tuple[str, str]] = field(default_factory=list)  # path and reason
 
     def __str__(self) -> str:
-        many = "new classes" if len(self.new) > 1 else "new class"
-        kinds = [(self.new, many), (self.refined, "refined"), (self.named, "by name alone")]
-        said = [f"{len(names)} {what} ({_some(names)})" for names, what in kinds if names]
-        counts = [f"{self.pictures:,} picture{'' if self.pictures == 1 else 's'}"]
+        new = "new classes" if len(self.new) > 1 else "new class"
+        kinds = [(self.new, new), (self.refined, "refined"), (self.named, "by name alone")]
+        said = [f"{len(names)} {what} ({some(names)})" for names, what in kinds if names]
+        counts = [many(self.pictures, "picture")]
         notes = [
             (self.held_out, "of them held out"),
             (self.repeated, "given before"),
@@ -67,19 +71,23 @@ class Forgotten:
     complete: bool  # whether the model is as if the class had never been taught
 
     def __str__(self) -> str:
-        many = f"{self.pictures:,} picture{'' if self.pictures == 1 else 's'}"
+        pictures = many(self.pictures, "picture")
         if self.complete:
-            return f"forgot '{self.label}'{f' and its {many}' if self.pictures else ''}"
+            return f"forgot '{self.label}'{f' and its {pictures}' if self.pictures else ''}"
         return (
             f"removed '{self.label}' from every answer and its pictures from the model; trained "
-            f"weights still carry traces of the {many}: to be rid of those too, teach a new model "
-            f"without the class"
+            f"weights still carry traces of the {pictures}: to be rid of those too, teach a new "
+            f"model without the class"
         )
 
 
 @dataclass(frozen=True)
 class Step:
-    """A line of a model's log."""
+    """A line of a model's log.
+
+    >>> print(Step("2026-11-01T09:00:00Z", "learn", ("cup", "moka pot"), 30, 91.5))
+    2026-11-01T09:00:00Z  learned cup, moka pot from 30 pictures; then 91.5 % right
+    """
 
     when: str  # ISO 8601, UTC
     what: str  # learn, forget, rename, merge, drop exemplars
@@ -88,9 +96,24 @@ class Step:
     accuracy: float | None = None  # in percent, afterwards, on pictures that it did not learn
 
     def __str__(self) -> str:
-        many = f", {self.pictures:,} pictures" if self.pictures else ""
-        then = f", then {self.accuracy:.1f} % right" if self.accuracy is not None else ""
-        return f"{self.when}  {self.what} {_some(list(self.classes))}{many}{then}".rstrip()
+        return f"{self.when}  {self.said}"
+
+    @property
+    def said(self) -> str:
+        """What was done, in words."""
+        what, classes, pictures = self.what, some(self.classes), many(self.pictures, "picture")
+        text = {
+            "learn": f"learned {classes}",
+            "merge": f"took in {classes}",
+            "forget": f"forgot {classes}",
+            "rename": f"renamed {' to '.join(self.classes)}",
+            "drop exemplars": f"removed {pictures} that were kept",
+        }.get(what, f"{what} {classes}")
+        if self.pictures and what in ("learn", "merge"):
+            text += f" from {pictures}"
+        if self.accuracy is not None and what in CHANGES:
+            text += f"; then {self.accuracy:.1f} % right"
+        return text
 
 
 @dataclass(frozen=True)
@@ -111,18 +134,3 @@ class Explanation:
             lines.append(f"{label:<{width}}{''.join(votes)}")
         alone = "".join(f"  {self.choices[part]:>{w}}" for part, w in parts.items())
         return "\n".join([str(self.prediction), *lines, f"{'chosen alone':<{width}}{alone}"])
-
-
-def quoted(labels: list[str]) -> str:
-    """The first few of many labels, for a message.
-
-    >>> quoted(["cup", "moka pot"])
-    "'cup', 'moka pot'"
-    """
-    more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
-    return ", ".join(f"'{label}'" for label in labels[:5]) + more if labels else "none yet"
-
-
-def _some(labels: list[str]) -> str:
-    more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
-    return ", ".join(labels[:5]) + more

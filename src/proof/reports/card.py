@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from proof.errors import ProofError
 from proof.models import read_header, steps
+from proof.models.results import Step
 from proof.reports.formats import size_text
+from proof.words import many
 
 Card = dict[str, Any]
-_SHOWN = 5  # classes that a line names
 _LARGEST = 10**12  # of anything that is counted
-CHANGES = ("learn", "merge", "forget")  # what may make a model better or worse
 
 
 def read_card(path: str | os.PathLike[str]) -> Card:
@@ -100,44 +99,9 @@ def class_row(entry: Card) -> dict[str, str | float]:
 
 
 def said(step: Card) -> str:
-    """What a step of the log did.
-
-    >>> said({"what": "learn", "classes": ["cup", "moka pot"], "pictures": 30, "accuracy": 91.5})
-    'learned cup, moka pot from 30 pictures; then 91.5 % right'
-    """
-    what, classes = str(step["what"]), some(step["classes"])
-    pictures = many(step["pictures"], "picture")
-    text = {
-        "learn": f"learned {classes}",
-        "merge": f"took in {classes}",
-        "forget": f"forgot {classes}",
-        "rename": f"renamed {' to '.join(step['classes'])}",
-        "drop exemplars": f"removed {pictures} that were kept",
-    }.get(what, f"{what} {classes}")
-    if step["pictures"] and what in ("learn", "merge"):
-        text += f" from {pictures}"
-    if step["accuracy"] is not None and what in CHANGES:
-        text += f"; then {step['accuracy']:.1f} % right"
-    return text
-
-
-def some(labels: Sequence[str]) -> str:
-    """The first few of many labels.
-
-    >>> some(list("abcdefg"))
-    'a, b, c, d, e and 2 more'
-    """
-    more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
-    return ", ".join(labels[:_SHOWN]) + more
-
-
-def many(count: int, what: str) -> str:
-    """
-    >>> many(1, "picture"), many(2000, "class")
-    ('1 picture', '2,000 classes')
-    """
-    ending = "es" if what.endswith("s") else "s"
-    return f"{count:,} {what}{'' if count == 1 else ending}"
+    """What a step of the log did."""
+    what, classes, pictures, accuracy = map(step.get, ("what", "classes", "pictures", "accuracy"))
+    return Step("", str(what), tuple(classes or ()), pictures or 0, accuracy).said
 
 
 def local(when: str) -> str:

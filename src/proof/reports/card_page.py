@@ -9,8 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from proof.reports.card import CHANGES, Card, facts, local, many, said
+from proof.models.results import CHANGES
+from proof.reports.card import Card, facts, local, said
 from proof.reports.formats import printable, size_text
+from proof.words import many
 
 _TEMPLATE = files("proof") / "reports" / "card.html"
 _STEPS = (1, 2, 5, 10, 20)  # percent between two lines of the chart
