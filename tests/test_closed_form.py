@@ -15,6 +15,7 @@ from proof.closed_form import (
     _RIDGES,
     _TRUST,
     Sums,
+    _first,
     _problem,
     _solve_at,
     pack,
@@ -266,9 +267,21 @@ def test_a_ridge_that_many_features_make_too_small_is_raised() -> None:
     sums.add(features, codes)
     small = _solve_at(_problem(sums, texts), _RIDGES[0], "both")
     assert small.leverage > _TRUST
-    raised = solve(sums, texts, ridge=_RIDGES[0])
+    raised = solve(sums, texts.shape[1], texts, ridge=_RIDGES[0])
     assert raised.leverage <= _TRUST
     assert raised.picture_weight > 0.5 > small.picture_weight
+
+
+def test_the_ridge_is_chosen_as_if_all_features_stood_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the first features, in which products weigh what they weigh in all of them."""
+    monkeypatch.setattr("proof.closed_form._SEARCH", 60)
+    images, codes, _ = pictures(6, 20, d=24)
+    few, many, more = (_first(sums_of(images, codes, 6, count), 24) for count in (60, 100, 300))
+    for sums in (many, more):
+        torch.testing.assert_close(sums.gram, few.gram)
+        torch.testing.assert_close(sums.totals, few.totals)
 
 
 def test_leaving_out_pictures_uses_models_that_never_saw_them() -> None:
@@ -343,8 +356,8 @@ def test_texts_that_say_nothing_are_ignored() -> None:
     generator = torch.Generator().manual_seed(1)
     noise = F.normalize(torch.randn(12, 16, generator=generator), dim=1)
     sums = sums_of(data.train.images, data.train.codes, 12, features=100)
-    assert solve(sums, noise.double()).text_weight < 0.1
-    assert solve(sums, data.texts.double()).text_weight > 0
+    assert solve(sums, noise.shape[1], noise.double()).text_weight < 0.1
+    assert solve(sums, data.dim, data.texts.double()).text_weight > 0
 
 
 def test_a_class_known_by_name_alone_is_found_beside_taught_ones() -> None:

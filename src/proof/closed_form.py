@@ -157,7 +157,7 @@ _SEARCH = 3072  # features by which the ridge is chosen: the first of many tell 
 _PROBES = 64  # random vectors that estimate a trace
 _TIE = 1e-9  # errors nearer than this are equal, so that rounding decides nothing
 _TRUST = 0.9  # a leverage above this leaves too little to judge by
-_SLACK = 0.03  # squared error wants more ridge than accuracy does: this much worse is as good
+_SLACK = 0.04  # squared error wants more ridge than accuracy does: this much worse is as good
 _FEW = 10  # pictures whose word counts as much as what is expected of texts
 _FAINT = 0.05  # the least weight of a text that stands alone
 _LEAST = 0.2  # of pictures beside texts: a class with one picture leaves nothing out to judge by
@@ -255,16 +255,19 @@ class _Problem:
 
 
 def solve(
-    sums: Sums, texts: Tensor | None = None, rule: str = "both", ridge: float | None = None
+    sums: Sums,
+    dim: int,
+    texts: Tensor | None = None,
+    rule: str = "both",
+    ridge: float | None = None,
 ) -> Solution:
-    """The classifier that the sums give; `texts` (classes, d), unit vectors, join where they help.
+    """The classifier of the sums; `texts` (classes, dim), unit vectors, join where they help.
 
-    The features' first d numbers are the unit embedding. Every class needs a picture. `rule` is
-    ridge, lda or both; `ridge` one that was chosen before.
+    The first `dim` features are the unit embedding, the others products. Every class needs a
+    picture. `rule` is ridge, lda or both; `ridge` one that was chosen before.
     """
     if ridge is None:
-        part = Sums(sums.gram[:_SEARCH, :_SEARCH], sums.totals[:, :_SEARCH], sums.counts)
-        place = _choose_ridge(_problem(part, texts))
+        place = _choose_ridge(_problem(_first(sums, dim), texts))
     else:
         place = _RIDGES.index(ridge)
     problem = _problem(sums, texts)
@@ -273,6 +276,17 @@ def solve(
         place += 1
         solution = _solve_at(problem, _RIDGES[place], rule)
     return solution
+
+
+def _first(sums: Sums, dim: int) -> Sums:
+    """Of the first features alone; the products among them count as much as all products do."""
+    size = len(sums.gram)
+    gram, totals = sums.gram[:_SEARCH, :_SEARCH], sums.totals[:, :_SEARCH]
+    if dim < _SEARCH < size:
+        scale = totals.new_ones(_SEARCH)
+        scale[dim:] = math.sqrt((size - dim) / (_SEARCH - dim))
+        gram, totals = gram * scale * scale[:, None], totals * scale
+    return Sums(gram, totals, sums.counts)
 
 
 def _choose_ridge(problem: _Problem) -> int:

@@ -52,7 +52,8 @@ class Analytic(SumsLearner):
         return quadratic_features(z, self.options.features)
 
     def _solve(self, sums: Sums, texts: Tensor, ridge: float | None = None) -> Solution:
-        return solve(sums, texts if self.options.text else None, ridge=ridge)
+        dim, used = texts.shape[1], texts if self.options.text else None
+        return solve(sums, dim, used, ridge=ridge)
 
 
 @dataclass(frozen=True)

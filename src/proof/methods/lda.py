@@ -16,4 +16,4 @@ class LDA(SumsLearner):
     reads_names = False
 
     def _solve(self, sums: Sums, texts: Tensor, ridge: float | None = None) -> Solution:
-        return solve(sums, rule="lda", ridge=ridge)
+        return solve(sums, texts.shape[1], rule="lda", ridge=ridge)
