@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     given = parser.parse_args()
 
+    gpu = given.device.startswith("cuda")
     generator = torch.Generator().manual_seed(0)
     names = tuple(f"class {code}" for code in range(given.classes + 1))
     centres = torch.randn(len(names), given.dim, generator=generator)
@@ -40,8 +41,8 @@ def main() -> None:
     def seconds(work: Callable[[], object]) -> float:
         start = time.perf_counter()
         work()
-        if given.device == "cuda":
-            torch.cuda.synchronize()
+        if gpu:
+            torch.cuda.synchronize(given.device)
         return time.perf_counter() - start
 
     method = f"analytic:features={given.features}"
@@ -56,8 +57,8 @@ def main() -> None:
     print(f"solve, and score {len(some):,} pictures {solved:.2f} s")
     more = seconds(lambda: learner.learn(one))
     print(f"one class more {more:.3f} s: all anew takes {learned / more:.0f} times as long")
-    if given.device == "cuda":
-        print(f"peak memory {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
+    if gpu:
+        print(f"peak memory {torch.cuda.max_memory_allocated(given.device) / 1e9:.1f} GB")
     right = learner.scores(pictures(some)).argmax(1).cpu() == some
     print(f"{100 * right.double().mean():.1f} % of these pictures right")
 

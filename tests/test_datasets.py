@@ -1052,7 +1052,10 @@ def test_a_missing_package_is_named(
     touch(tmp_path, "x.parquet", "cars/stanford_cars/devkit/cars_meta.mat")
     touch(tmp_path / "cifar" / "cifar-100-python", "train", "test", "meta")
     monkeypatch.setitem(sys.modules, package, None)  # type: ignore[arg-type]
-    with pytest.raises(ProofError, match=rf"package {package.partition('.')[0]} .*: pip install"):
+    name = package.partition(".")[0]
+    with pytest.raises(
+        ProofError, match=rf"package {name} \(.+\): pip install 'proof-vlm\[data\]'$"
+    ):
         open_dataset(source)
 
 

@@ -453,7 +453,9 @@ def test_a_missing_package_is_named_with_its_extra(
     exported: Path, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ProofError, match=rf"package {module} .*pip install 'proof-vlm\[onnx\]'"):
+    with pytest.raises(
+        ProofError, match=rf"needs the package {module} \(.+\): pip install 'proof-vlm\[onnx\]'$"
+    ):
         opened(exported, cache=Cache(exported.parent / module)).encode_texts(["a"])
 
 

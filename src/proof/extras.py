@@ -17,3 +17,8 @@ def import_extra(module: str, extra: str, what: str) -> Any:
         raise ProofError(
             f"{what} needs the package {package} ({error}): pip install 'proof-vlm[{extra}]'"
         ) from None
+
+
+def import_onnx(module: str) -> Any:
+    """A package that ONNX encoders need."""
+    return import_extra(module, "onnx", "an ONNX encoder")

@@ -26,7 +26,7 @@ from proof.encoders.onnx_session import reason
 from proof.encoders.openclip import OpenClipEncoder
 from proof.encoders.tokens import CLEANING
 from proof.errors import ProofError
-from proof.extras import import_extra
+from proof.extras import import_onnx
 from proof.files import check_writable
 
 _KEEPS = 0.9999  # the least cosine between the model's vectors and those of the files
@@ -50,8 +50,8 @@ def export(name: str, folder: Path, *, cache: Cache | None = None) -> float:
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise ProofError(f"'{folder}' is there already: name a new folder, or remove it first")
     check_writable(folder / "encoder.json" if folder.is_dir() else folder)
-    import_extra("onnxruntime", "onnx", "an ONNX encoder")
-    import_extra("onnx", "onnx", "an ONNX encoder")
+    import_onnx("onnxruntime")
+    import_onnx("onnx")
     encoder = load_encoder(name, preprocess="model", device="cpu", cache=cache)
     if not isinstance(encoder, OpenClipEncoder):
         raise ProofError(f"'{name}' cannot be exported: expected a model of open_clip")
@@ -114,7 +114,7 @@ def gather(written: Path, file: Path) -> None:
     if list(written.parent.iterdir()) == [written]:
         written.replace(file)
         return
-    onnx = import_extra("onnx", "onnx", "an ONNX encoder")
+    onnx = import_onnx("onnx")
     weights = file.with_name(f"{file.name}.data")
     onnx.save_model(
         onnx.load(str(written)), str(file), save_as_external_data=True, location=weights.name
@@ -130,7 +130,7 @@ def _write_tokenizer(name: str, tokenizer: Any, file: Path) -> dict[str, Any]:
             f"'{name}' cannot be exported: its tokenizer is {type(tokenizer).__name__}, and only "
             f"CLIP's own, SimpleTokenizer, can be written to a file"
         )
-    tokenizers = import_extra("tokenizers", "onnx", "an ONNX encoder")
+    tokenizers = import_onnx("tokenizers")
     start, end = (tokenizer.decoder[number] for number in tokenizer.all_special_ids[:2])
     special = [tokenizer.decoder[number] for number in tokenizer.all_special_ids]
     written = tokenizers.Tokenizer(

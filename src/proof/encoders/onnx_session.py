@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from proof.encoders.base import Vectors
 from proof.errors import ProofError
-from proof.extras import import_extra
+from proof.extras import import_onnx
 from proof.pictures.readers import cores
 
 
@@ -88,7 +88,7 @@ def _provider(device: str) -> tuple[str, dict[str, str]]:
 
 
 def _open(file: Path, provider: str, options: dict[str, str]) -> Any:
-    runtime = import_extra("onnxruntime", "onnx", "an ONNX encoder")
+    runtime = import_onnx("onnxruntime")
     if provider not in runtime.get_available_providers():
         raise ProofError(
             f"this onnxruntime cannot use the GPU, it has no {provider}: put onnxruntime-gpu in "

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proof.errors import ProofError
-from proof.extras import import_extra
+from proof.extras import import_onnx
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 CLEANING: dict[str, Callable[[str], str]] = {  # by open_clip's names
@@ -31,8 +31,8 @@ class Tokenizer:
     def __init__(self, file: Path, clean: str, length: int) -> None:
         if not file.is_file():
             raise ProofError(f"for texts a tokenizer is needed: expected a file '{file}'")
-        tokenizers = import_extra("tokenizers", "onnx", "an ONNX encoder")
-        self._fix = import_extra("ftfy", "onnx", "an ONNX encoder").fix_text
+        tokenizers = import_onnx("tokenizers")
+        self._fix = import_onnx("ftfy").fix_text
         self._clean = CLEANING[clean]
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(file))

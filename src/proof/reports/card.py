@@ -100,8 +100,8 @@ def class_row(entry: Card) -> dict[str, str | float]:
 
 def said(step: Card) -> str:
     """What a step of the log did."""
-    what, classes, pictures, accuracy = map(step.get, ("what", "classes", "pictures", "accuracy"))
-    return Step("", str(what), tuple(classes or ()), pictures or 0, accuracy).said
+    classes = tuple(step["classes"])
+    return Step("", step["what"], classes, step["pictures"], step["accuracy"]).said
 
 
 def local(when: str) -> str:
