@@ -1005,6 +1005,7 @@ def test_downloads_are_whole_or_not_there(
             "food-101/images/churros/1.jpg": png(),
         },
     )
+    monkeypatch.setattr("proof.datasets.known._ROOM", 0)  # what is served here is small
     monkeypatch.setattr(torchvision.Food101, "_URL", f"{served}/food-101.tar.gz")
     monkeypatch.setattr(torchvision.Food101, "_MD5", "0" * 32)
     with pytest.raises(ProofError, match=r"food101 could not be downloaded .*Get food-101.tar.gz"):
