@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from proof.devices import add_rows
 from proof.errors import ProofError
 
 _BLOCK = 768  # columns of G that are made at once
@@ -89,7 +90,7 @@ class Sums:
     def add(self, features: Tensor, codes: Tensor, sign: int = 1) -> None:
         """Add pictures (n, D) of classes (n,), or take them away with sign -1."""
         features = features.to(self.gram)
-        self.totals.index_add_(0, codes, features, alpha=sign)
+        add_rows(self.totals, codes, features if sign > 0 else -features)
         ones = torch.ones_like(codes, dtype=self.counts.dtype)
         self.counts.index_add_(0, codes, ones, alpha=sign)
         if features.device.type != "cpu":

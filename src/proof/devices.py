@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from proof.errors import ProofError
 
@@ -20,3 +21,14 @@ def choose_device(name: str) -> str:
             f"device '{name}' cannot be used here ({reason}): try --device auto"
         ) from None
     return str(device)
+
+
+def add_rows(total: Tensor, codes: Tensor, rows: Tensor) -> None:
+    """Add row i of `rows` to row `codes[i]` of `total`, the same to the last bit each time.
+
+    On a GPU `index_add_` adds in whatever order its threads arrive.
+    """
+    if total.device.type == "cpu":
+        total.index_add_(0, codes, rows)
+    else:
+        total.index_put_((codes,), rows, accumulate=True)
