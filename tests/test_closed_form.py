@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from operator import eq
+from statistics import fmean
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -329,6 +332,29 @@ def test_with_names_it_is_never_worse_than_zero_shot(shots: int) -> None:
     )
     plain = (zero_shot.argmax(1) == data.test.codes).float().mean()
     assert right > plain if shots else right == plain
+
+
+@pytest.mark.parametrize(("classes", "shots"), [(2, 1), (2, 2), (5, 1), (5, 2), (10, 1), (10, 2)])
+def test_a_picture_or_two_of_a_few_classes_do_not_outweigh_names(classes: int, shots: int) -> None:
+    """Nothing of them can be left out to judge by, or little: on average over draws."""
+    data = Embeddings.load("cifar100-small")
+    gains = []
+    for draw in range(20):
+        order = torch.randperm(100, generator=torch.Generator().manual_seed(draw))
+        names = tuple(data.class_names[code] for code in order[:classes].tolist())
+        train, test = data.train.of(names), data.test.of(names)
+        rows = [
+            row for row, label in enumerate(train.labels) if train.labels[:row].count(label) < shots
+        ]
+        labels = [train.labels[row] for row in rows]
+        task = Task(names, data.texts_of(names), train.images[rows], labels)
+        right = []
+        for method in ("analytic:features=1024", "zero-shot"):
+            learner = create(method)
+            learner.learn(task)
+            right.append(sum(map(eq, learner.predict(test.images), test.labels)) / len(test.labels))
+        gains.append(right[0] - right[1])
+    assert fmean(gains) > -0.003
 
 
 @pytest.mark.parametrize(("least", "gain"), [(1, 0.02), (2, 0.05)])

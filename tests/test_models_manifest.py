@@ -237,7 +237,7 @@ def test_todays_file_of_sums_still_loads() -> None:
         "teapot", "class 5", "class 2", "class 4", "teapot", "teapot", "teapot", "class 1",
     ]  # fmt: skip
     assert classifier.predict_proba(torch.eye(8)).max(1).tolist() == pytest.approx(
-        [0.9394, 0.5211, 0.8115, 0.9988, 0.9893, 0.9017, 0.9662, 0.6116], abs=1e-3
+        [0.915, 0.5719, 0.7969, 0.9989, 0.983, 0.861, 0.9564, 0.6614], abs=1e-3
     )
     classifier.learn({"cup": torch.eye(8)[:2]})
     assert "cup" in classifier.predict(torch.eye(8)[:2])

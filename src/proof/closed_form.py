@@ -159,9 +159,10 @@ _PROBES = 64  # random vectors that estimate a trace
 _TIE = 1e-9  # errors nearer than this are equal, so that rounding decides nothing
 _TRUST = 0.9  # a leverage above this leaves too little to judge by
 _SLACK = 0.02  # squared error wants more ridge than accuracy does: this much worse is as good
-_FEW = 10  # pictures whose word counts as much as what is expected of texts
+_FEW = 10  # pictures whose word counts as much as what was expected before
 _FAINT = 0.05  # the least weight of a text that stands alone
-_LEAST = 0.2  # of pictures beside texts: a class with one picture leaves nothing out to judge by
+_LEAST = 0.1  # the weight of pictures where neither they nor the texts could be judged yet
+_WORTH = 1.5  # ... and where texts were: this, over how much better than noise they are
 
 
 @dataclass(frozen=True)
@@ -388,7 +389,8 @@ class _Fit:
         h = min(leverage, _TRUST)
         counts, classes = problem.counts, len(problem.counts)
         means, target = problem.means, problem.balance * told
-        self.least = _LEAST / float(target.max())
+        self.others = self.pictures - classes  # than the first of each class
+        self.most = float(target.max())
 
         def product(one: Tensor, two: Tensor, summed: float) -> float:
             """Of two scores, over all classes: `one`, `two` (classes, classes) are those of class
@@ -428,8 +430,26 @@ class _Fit:
         fitted = self.ty / self.tt if self.tt > 0 else 1.0
         return max((self.pictures * fitted + _FEW) / (self.pictures + _FEW), _FAINT)
 
+    @property
+    def least(self) -> float:
+        """The weight of pictures where leaving out tells nothing: the better texts tell the classes
+        apart, the less. Few pictures do not outweigh the expectation."""
+        share = self.ty**2 / (self.tt * self.yy) if self.tt > 0 and self.ty > 0 else 0.0
+        noise = (1 - share) / ((self.yy + 1) * share) if share else math.inf  # over the signal
+        worth = min(_WORTH * noise, 1.0)
+        return (self.pictures * worth + _FEW * _LEAST) / (self.pictures + _FEW) / self.most
+
     def stack(self) -> tuple[float, float, float]:
-        """Least-squares weights of pictures and texts, and what they leave unexplained."""
+        """Weights of pictures and texts, and what they leave unexplained. The only picture of a
+        class cannot be left out, and few others do not outweigh the expectation."""
+        pictures, text, error = self._least_squares()
+        if self.texts is not None and self.yy > 0:
+            known = self.others / (self.others + _FEW)
+            pictures = known * pictures + (1 - known) * self.least
+            text = known * text + (1 - known) * self.text_alone
+        return pictures, text, error
+
+    def _least_squares(self) -> tuple[float, float, float]:
         if not self.yy > 0:  # a single class
             return 1.0, self.text_alone, 1.0
         if self.untold:
