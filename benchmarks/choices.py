@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import fmean
 from types import ModuleType
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from proof import Embeddings, Learner, Stream, Task, create
 from proof import closed_form as cf
+from proof.devices import choose_device
 from proof.embeddings import Split
 from proof.methods import sums
 from proof.methods.analytic import Analytic, AnalyticOptions
@@ -96,14 +98,17 @@ def by_slack(stream: Stream, method: str, device: str) -> dict[float, float]:
     """The average accuracy for each slack."""
     seen: dict[float, list[float]] = {slack: [] for slack in SLACKS}
     learner = create(method, device=device)
-    for place, taught in enumerate(_taught(stream, learner)):
-        part = cf._problem(cf._first(taught.sums, taught.texts.shape[1]), taught.texts)
+    for place in range(len(stream)):
+        learner.learn(stream.task(place))
+        total, texts = learner.sums, learner.texts
+        part = cf._problem(cf._first(total, texts.shape[1]), texts)
         known: dict[float, float] = {}
         for slack in SLACKS:
             cf._SLACK = slack
             ridge = cf._RIDGES[cf._choose_ridge(part)]
             if ridge not in known:
-                known[ridge] = _accuracy(stream, place, taught, ridge)
+                learner._solution = learner._solve(total, texts, ridge)
+                known[ridge] = _accuracy(stream, place, learner)
             seen[slack].append(known[ridge])
     return {slack: fmean(values) for slack, values in seen.items()}
 
@@ -112,27 +117,38 @@ def by_rule(stream: Stream, device: str) -> dict[str, float]:
     """The average accuracy of regression, discriminant analysis and both."""
     seen: dict[str, list[float]] = {rule: [] for rule in RULES}
     learner = create("analytic", device=device)
-    for place, taught in enumerate(_taught(stream, learner)):
+    for place in range(len(stream)):
+        learner.learn(stream.task(place))
+        total, texts, ridge = learner.sums, learner.texts, learner.solution.ridge
         for rule in RULES:
-            seen[rule].append(_accuracy(stream, place, taught, None, rule))
+            learner._solution = cf.solve(total, texts.shape[1], texts, rule, ridge)
+            seen[rule].append(_accuracy(stream, place, learner))
     return {rule: fmean(values) for rule, values in seen.items()}
 
 
-def by_map(stream: Stream, device: str) -> dict[str, float]:
+def by_map(data: Embeddings, device: str) -> dict[str, float]:
     """The accuracy with all classes, for other features."""
-    found = {}
+    found, stream = {}, Stream.of(data, [len(data.class_names)])
     for name, others in MAPS.items():
         learner = Mapped(AnalyticOptions(features=FEATURES), device=device)
         learner.others = others
-        *_, taught = _taught(stream, learner)
-        found[name] = _accuracy(stream, len(stream) - 1, taught)
+        learner.learn(stream.task(0))
+        found[name] = _accuracy(stream, 0, learner)
     return found
 
 
 def by_constant(data: Embeddings, few: Few, device: str) -> dict[str, float]:
-    """The accuracy for each value of a constant that counts where pictures are few."""
+    """The accuracy for each value of a constant that counts where pictures are few; where classes
+    are known by name alone, also the harmonic mean of theirs and that of the others."""
     chosen = getattr(few.module, few.constant)
-    found: dict[str, list[float]] = {}
+    found: defaultdict[str, list[float]] = defaultdict(list)
+
+    def judge(key: str, right: Tensor, shown: Tensor) -> None:
+        found[key].append(float(right.mean()))
+        if not shown.all():
+            both = (float(right[those].mean()) for those in (shown, ~shown))
+            found[f"{key}, harmonic mean"].append(harmonic_mean(*both))
+
     for draw in range(few.draws):
         task, test = _drawn(data, few, draw)
         shown = torch.tensor([label in task.labels for label in test.labels])
@@ -141,12 +157,12 @@ def by_constant(data: Embeddings, few: Few, device: str) -> dict[str, float]:
         )
         plain.learn(task)
         learner.learn(task)
-        found.setdefault("`zero-shot`", []).append(few.measure(_right(plain, test), shown))
+        judge("`zero-shot`", _right(plain, test), shown)
         for value in few.values:
             setattr(few.module, few.constant, value)
             learner._solution = None
             key = f"{value} (ours)" if value == chosen else f"{value}"
-            found.setdefault(key, []).append(few.measure(_right(learner, test), shown))
+            judge(key, _right(learner, test), shown)
         setattr(few.module, few.constant, chosen)
     return {key: fmean(values) for key, values in found.items()}
 
@@ -180,17 +196,8 @@ class Few:
     module: ModuleType
     constant: str
     values: tuple[float, ...]
-    measure: Callable[[Tensor, Tensor], float]  # of what is right, and is of classes with pictures
     classes: int | None = None
     draws: int = 1
-
-
-def accuracy(right: Tensor, shown: Tensor) -> float:
-    return float(right.mean())
-
-
-def harmonic(right: Tensor, shown: Tensor) -> float:
-    return harmonic_mean(float(right[shown].mean()), float(right[~shown].mean()))
 
 
 def one(place: float) -> int:
@@ -212,35 +219,20 @@ def half(place: float) -> int:
 NAMES = (1, 2, 3, 4, 5, 7, 10)
 LEAST, WORTH, LITTLE = (0.05, 0.1, 0.2, 0.4), (0.75, 1.5, 3.0, 6.0), (3, 10, 30)
 FEW = (
-    Few("one picture of each of 5 classes", one, cf, "_LEAST", LEAST, accuracy, 5, 10),
-    Few("one picture of each of 5 classes", one, cf, "_WORTH", WORTH, accuracy, 5, 10),
-    Few("one picture of each class", one, cf, "_WORTH", WORTH, accuracy),
-    Few("one picture of each class", one, cf, "_FEW", LITTLE, accuracy),
-    Few("two pictures of each of 5 classes", two, cf, "_FEW", LITTLE, accuracy, 5, 10),
-    Few("1 to 100 pictures of each class", one_to_hundred, cf, "_FEW", LITTLE, accuracy),
-    Few("half of the classes by name", half, sums, "_NAMES", NAMES, accuracy),
-    Few("the same, harmonic mean of both halves", half, sums, "_NAMES", NAMES, harmonic),
+    Few("one picture of each of 5 classes", one, cf, "_LEAST", LEAST, 5, 10),
+    Few("one picture of each of 5 classes", one, cf, "_WORTH", WORTH, 5, 10),
+    Few("one picture of each class", one, cf, "_WORTH", WORTH),
+    Few("one picture of each class", one, cf, "_FEW", LITTLE),
+    Few("two pictures of each of 5 classes", two, cf, "_FEW", LITTLE, 5, 10),
+    Few("1 to 100 pictures of each class", one_to_hundred, cf, "_FEW", LITTLE),
+    Few("half of the classes by name", half, sums, "_NAMES", NAMES),
 )
 
 
-def _taught(stream: Stream, learner: Analytic) -> Iterator[Analytic]:
-    for place in range(len(stream)):
-        learner.learn(stream.task(place))
-        yield learner
-
-
-def _accuracy(
-    stream: Stream, place: int, learner: Analytic, ridge: float | None = None, rule: str = "both"
-) -> float:
-    texts = learner.texts
-    solution = cf.solve(learner.sums, texts.shape[1], texts, rule, ridge)
-    score = learner._score_with(solution, texts, None)
-    codes = {name: code for code, name in enumerate(learner._taught)}
-    tests = [stream.test(index) for index in range(place + 1)]
-    truth = torch.tensor([codes[label] for test in tests for label in test.labels])
-    parts = torch.cat([test.images for test in tests]).to(learner.device).split(4096)
-    found = torch.cat([score(part).argmax(1).cpu() for part in parts])
-    return 100 * float((found == truth).double().mean())
+def _accuracy(stream: Stream, place: int, learner: Learner) -> float:
+    """On all classes up to task `place`."""
+    tests = (stream.test(index) for index in range(place + 1))
+    return float(torch.cat([_right(learner, test) for test in tests]).mean())
 
 
 def held_out(data: Embeddings, seed: int) -> Embeddings:
@@ -265,8 +257,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("embeddings", nargs="+")
     parser.add_argument("--methods", default="analytic,analytic-large")
-    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--device", default="auto")
     given = parser.parse_args()
+    device = choose_device(given.device)
     files = [Embeddings.load(path) for path in given.embeddings]
     sets = [data.name for data in files]
 
@@ -286,7 +279,7 @@ def main() -> None:
 
     def slacks(method: str) -> dict:
         title = f"slack, `{method}`"
-        return table(title, lambda data: by_slack(ten_tasks(data), method, given.device))
+        return table(title, lambda data: by_slack(ten_tasks(data), method, device))
 
     found = [slacks(method) for method in given.methods.split(",")]
     means = {slack: fmean(one[slack] for one in found) for slack in SLACKS}
@@ -294,11 +287,11 @@ def main() -> None:
     slack = min(slack for slack, mean in means.items() if mean >= best - NEAR)
     print(f"\nslack: {slack:.0%}, of {', '.join(f'{k:.0%} {v:.3f}' for k, v in means.items())}")
     cf._SLACK = slack
-    table("rule", lambda data: by_rule(ten_tasks(data), given.device))
-    table("features", lambda data: by_map(ten_tasks(data), given.device))
+    table("rule", lambda data: by_rule(ten_tasks(data), device))
+    table("features", lambda data: by_map(data, device))
     for few in FEW:
         title = f"`{few.constant}`, {few.title}"
-        table(title, lambda data, few=few: by_constant(data, few, given.device))
+        table(title, lambda data, few=few: by_constant(data, few, device))
 
 
 if __name__ == "__main__":

@@ -428,7 +428,7 @@ class _Fit:
         if self.texts is None:
             return 0.0
         fitted = self.ty / self.tt if self.tt > 0 else 1.0
-        return max((self.pictures * fitted + _FEW) / (self.pictures + _FEW), _FAINT)
+        return max(_drawn(fitted, 1.0, self.pictures), _FAINT)
 
     @property
     def least(self) -> float:
@@ -436,17 +436,15 @@ class _Fit:
         apart, the less. Few pictures do not outweigh the expectation."""
         share = self.ty**2 / (self.tt * self.yy) if self.tt > 0 and self.ty > 0 else 0.0
         noise = (1 - share) / ((self.yy + 1) * share) if share else math.inf  # over the signal
-        worth = min(_WORTH * noise, 1.0)
-        return (self.pictures * worth + _FEW * _LEAST) / (self.pictures + _FEW) / self.most
+        return _drawn(min(_WORTH * noise, 1.0), _LEAST, self.pictures) / self.most
 
     def stack(self) -> tuple[float, float, float]:
         """Weights of pictures and texts, and what they leave unexplained. The only picture of a
         class cannot be left out, and few others do not outweigh the expectation."""
         pictures, text, error = self._least_squares()
         if self.texts is not None and self.yy > 0:
-            known = self.others / (self.others + _FEW)
-            pictures = known * pictures + (1 - known) * self.least
-            text = known * text + (1 - known) * self.text_alone
+            pictures = _drawn(pictures, self.least, self.others)
+            text = _drawn(text, self.text_alone, self.others)
         return pictures, text, error
 
     def _least_squares(self) -> tuple[float, float, float]:
@@ -471,6 +469,11 @@ class _Fit:
         if self.texts is not None:
             return self.least, self.text_alone, texts_only
         return 1.0, 0.0, 1.0
+
+
+def _drawn(found: float, expected: float, pictures: float) -> float:
+    """What was found in so many pictures, drawn to what was expected before."""
+    return (pictures * found + _FEW * expected) / (pictures + _FEW)
 
 
 def _told(problem: _Problem, weight: Tensor, freedom: float) -> Tensor:
